@@ -16,7 +16,7 @@ func (st *stage) setAuto(on bool) {
 	p.auto = on
 	if !on {
 		st.stopAuto()
-		p.say(info, "", "The clients do nothing by themselves any more.")
+		p.say(info, "", "The clients no longer lock and release by themselves.")
 		return
 	}
 	ctx, cancel := context.WithCancel(st.ctx)

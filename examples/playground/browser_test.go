@@ -28,9 +28,9 @@ func TestPageInABrowser(t *testing.T) {
 	harness := testkit.NewHarness(t, p.handler(), harness, make(chan struct{}))
 	_, console := chromium(t, false, "--window-size=1200,900", "--dump-dom", harness.URL+"?play")
 	assert.Equal(t, []string{
-		"5 nodes, 4 clients, 4 stories", "Client A has the lock", "5 keys", "votes of 5 nodes", "Three of five answer",
+		"5 nodes, 4 clients, 4 stories", "buttons as large as a finger", "Client A has the lock", "5 keys", "votes of 5 nodes", "Three of five answer",
 		"Only two of five answer", "Client B gets no lock", "restarted", "Client C has the lock", "Client B must wait", "suspended", "goes on", "Client B has the lock",
-		"no wider than a phone", "story told", "story stopped",
+		"no wider than a phone", "buttons as large as a finger there", "story told", "from its first step on", "story stopped",
 	}, harness.Seen())
 	assert.Empty(t, console)
 }

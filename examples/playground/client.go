@@ -21,20 +21,25 @@ type client struct {
 
 	call     context.CancelFunc // ends its Lock; nil: none is running
 	waits    bool               // that Lock was refused once
-	granted  chan struct{}      // the hook has heard that the lock was granted
-	decided  []vote             // of the last attempt
+	granted  chan []vote        // the hook has heard that the lock was granted, by these votes
+	heard    map[uint64][]vote  // what decided each call that goes on, by Event.Call; only the hook uses it
+	refusal  []vote             // what refused its latest Lock, or has it wait; nil: nothing did
+	yes      []string           // the nodes that granted its latest lock
 	lock     *redlock.Lock      // what it believes that it has
+	since    time.Time          // when it got its latest lock
+	ended    time.Time          // when the last lock ended that nobody released
 	overdue  bool               // that has ended while the client was suspended
 	keeping  context.CancelFunc // ends the extensions; nil: there are none
 	wantKept bool               // it had extensions when it was suspended
 	extended bool               // somebody was told of the first one
+	latest   extension          // of its latest lock
 	fence    int64              // of its latest lock
 	awake    chan struct{}      // closed when a suspension ends; nil: there is none
 	woke     time.Time
 }
 
 func newClient(st *stage, name string, quarantine bool) (c *client, err error) {
-	c = &client{st: st, name: name, granted: make(chan struct{}, 1)}
+	c = &client{st: st, name: name, granted: make(chan []vote, 1), heard: map[uint64][]vote{}}
 	nodes := make([]redlock.Node, len(st.nodes))
 	for i, n := range st.nodes {
 		gate := testcluster.NewProxy(n.server.Dial)
@@ -67,16 +72,17 @@ func (c *client) acquire() {
 		return
 	}
 	ctx, cancel := context.WithCancel(c.st.ctx)
-	c.call, c.waits, c.decided = cancel, false, nil
+	c.call, c.waits, c.refusal = cancel, false, nil
 	if p.slow {
-		p.say(info, c.name, "Client %s asks all five nodes at once to set the key for it.", c.name)
+		p.say(info, c.name, "Client %s calls Lock, which asks every node that it can reach at once to set the key for it.", c.name)
 	}
 	c.st.wg.Go(func() {
 		lock, err := c.r.Lock(ctx, []string{resource}, p.ttl)
 		cancel()
+		var votes []vote
 		if err == nil {
 			select { // The votes are known as soon as the hook has been told.
-			case <-c.granted:
+			case votes = <-c.granted:
 			case <-c.st.ctx.Done():
 			}
 		}
@@ -84,7 +90,7 @@ func (c *client) acquire() {
 			return
 		}
 		if err == nil {
-			c.got(lock)
+			c.got(lock, votes)
 		} else {
 			c.refused(err)
 		}
@@ -116,7 +122,7 @@ func (c *client) giveUp() {
 
 // keep has the lock be extended as long as it is held, or ends that.
 func (c *client) keep(on bool) {
-	if c.lock == nil || c.awake != nil || on == (c.keeping != nil) {
+	if c.state() != "holds" || c.awake != nil || on == (c.keeping != nil) {
 		return
 	}
 	c.extended = false
@@ -125,7 +131,7 @@ func (c *client) keep(on bool) {
 		c.st.p.say(info, c.name, "Client %s keeps its lock: it extends it whenever a third of its time is over.", c.name)
 	} else {
 		c.stopKeeping()
-		c.st.p.say(info, c.name, "Client %s extends its lock no more. It ends in %s.", c.name, seconds(time.Until(c.lock.Until())))
+		c.st.p.say(info, c.name, "Client %s extends its lock no more. It has %s left.", c.name, seconds(time.Until(c.lock.Until())))
 	}
 }
 
@@ -151,12 +157,7 @@ func (c *client) release() {
 	}
 	c.lock = nil
 	c.stopKeeping()
-	c.st.wg.Go(func() {
-		err := lock.Unlock(c.st.ctx)
-		if c.st.ctx.Err() == nil {
-			c.released(err)
-		}
-	})
+	c.st.wg.Go(func() { _ = lock.Unlock(c.st.ctx) }) // The hook hears how that ends, and by which votes.
 }
 
 // suspend stands for a process that stops, as by SIGSTOP, a pause of its virtual machine or of its garbage collector.
@@ -172,8 +173,8 @@ func (c *client) suspend() {
 	for _, g := range c.gates {
 		g.Hang()
 	}
-	if c.lock != nil {
-		c.st.p.say(fault, c.name, "Client %s is suspended: its process stands still, so nobody extends its lock, which ends in %s.",
+	if c.state() == "holds" {
+		c.st.p.say(fault, c.name, "Client %s is suspended: its process stands still, so nobody extends its lock, which has %s left.",
 			c.name, seconds(time.Until(c.lock.Until())))
 	} else {
 		c.st.p.say(fault, c.name, "Client %s is suspended: its process stands still, and answers nobody.", c.name)
@@ -224,6 +225,7 @@ func (c *client) write() {
 	held := c.lock != nil && c.lock.Err() == nil
 	switch {
 	case errors.Is(err, redlock.ErrFenced):
+		st.refused = c.name
 		p.mark(c, markFenced, nil)
 		p.say(bad, c.name, "Client %s's write is refused: its fence is %s, and the register has seen %s, of client %s's later lock.",
 			c.name, p.fenceText(c.fence), p.fenceText(st.guard.Seen()), last)
@@ -284,3 +286,6 @@ func (c *client) state() string {
 		return ""
 	}
 }
+
+// keeps reports whether the client has the lock, and keeps it alive.
+func (c *client) keeps() bool { return c.state() == "holds" && c.keeping != nil && c.awake == nil }

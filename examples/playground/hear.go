@@ -23,6 +23,13 @@ type vote struct {
 	left time.Duration
 }
 
+// An extension is one that has succeeded.
+type extension struct {
+	at   time.Time // When it was heard of.
+	took time.Duration
+	yes  []string // The nodes that granted it.
+}
+
 const (
 	yes         = "yes"
 	pending     = "not waited for"
@@ -76,14 +83,36 @@ func (c *client) hear(_ context.Context, e redlock.Event) {
 		c.voted(e)
 	case redlock.EventAcquired:
 		select {
-		case c.granted <- struct{}{}:
+		case c.granted <- c.heard[e.Call]:
 		default: // Nobody came for the last one: the stage ends.
 		}
+		delete(c.heard, e.Call)
 	case redlock.EventWaiting:
 		c.waiting(e.Err)
 	case redlock.EventExtended:
-		c.kept(e.Err)
+		c.kept(e, c.heard[e.Call])
+	case redlock.EventReleased:
+		c.hearReleased(e.Err, c.heard[e.Call])
+		delete(c.heard, e.Call)
+	case redlock.EventNotAcquired, redlock.EventHoldEnded:
+		delete(c.heard, e.Call)
 	}
+}
+
+// hearReleased tells of it as soon as the client is awake, which may be long after.
+func (c *client) hearReleased(err error, votes []vote) {
+	c.st.p.mu.Lock()
+	awake := c.awake == nil
+	c.st.p.mu.Unlock()
+	if awake {
+		c.released(err, votes)
+		return
+	}
+	c.st.wg.Go(func() {
+		if c.whenAwake() {
+			c.released(err, votes)
+		}
+	})
 }
 
 func (c *client) voted(e redlock.Event) {
@@ -92,7 +121,7 @@ func (c *client) voted(e redlock.Event) {
 	defer p.mu.Unlock()
 	votes := votesOf(e.Votes)
 	if e.Kind == redlock.EventDecided {
-		c.decided = votes
+		c.heard[e.Call] = votes
 	}
 	if c.awake == nil && c.st.ctx.Err() == nil {
 		p.markRound(c, e, votes)
@@ -100,19 +129,26 @@ func (c *client) voted(e redlock.Event) {
 }
 
 // got is told that the client has the lock.
-func (c *client) got(lock *redlock.Lock) {
+func (c *client) got(lock *redlock.Lock, votes []vote) {
 	p := c.st.p
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	others := c.st.holders()
+	said := saying(votes, yes)
 	c.call, c.waits, c.overdue = nil, false, false
-	c.lock, c.fence = lock, lock.Fence()
-	said := saying(c.decided, yes)
-	if lock.Err() == nil && len(others) > 0 {
+	c.lock, c.fence, c.yes, c.since, c.latest = lock, lock.Fence(), said, time.Now(), extension{}
+	c.extended = false
+	if lock.Err() != nil {
+		c.overdue = true
+		p.say(bad, c.name, "Client %s learns that it got the lock while it stood still, and that its time is over.", c.name)
+		return
+	}
+	if len(others) > 0 {
+		c.st.readKeys()
 		first, ignorant := others[0], len(c.st.nodes)-len(c.st.nodesOf(others[0].name))
-		p.say(bad, c.name, "Two clients have the lock! %s said yes to client %s, though client %s has it for another %s: "+
+		p.say(bad, c.name, "%s clients have the lock! %s said yes to client %s, though client %s has it for another %s: "+
 			"%s of five nodes know nothing of %s. This is why nodes that lose their keys must be quarantined.",
-			capital(nodesText(said)), c.name, first.name, seconds(time.Until(first.lock.Until())), number(ignorant), first.name)
+			count(1+len(others)), capital(nodesText(said)), c.name, first.name, seconds(time.Until(first.lock.Until())), number(ignorant), first.name)
 		return
 	}
 	p.say(good, c.name, "Client %s has the lock: %s said yes, which %s %d of 5. It is valid for %s.",
@@ -133,8 +169,8 @@ func (c *client) refused(err error) {
 	case errors.Is(err, context.Canceled):
 		p.say(info, c.name, "Client %s gives up.", c.name)
 	case errors.As(err, &failed):
-		p.say(bad, c.name, "Client %s gets no lock: %s. So no majority can say yes. Better no lock than two.",
-			c.name, p.why(votesOf(failed.Votes)))
+		c.refusal = votesOf(failed.Votes)
+		p.say(bad, c.name, "Client %s gets no lock: %s. So no majority has said yes. Better no lock than two.", c.name, p.why(c.refusal))
 	default:
 		p.say(bad, c.name, "Client %s gets no lock: %v.", c.name, err)
 	}
@@ -145,23 +181,28 @@ func (c *client) waiting(err error) {
 	p := c.st.p
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if c.call == nil || c.waits || c.awake != nil {
+	if c.call == nil || c.awake != nil {
+		return
+	}
+	var failed *redlock.QuorumError
+	if errors.As(err, &failed) {
+		c.refusal = votesOf(failed.Votes)
+	}
+	if c.waits {
 		return
 	}
 	c.waits = true
-	var failed *redlock.QuorumError
-	if !errors.As(err, &failed) {
+	if failed == nil {
 		p.say(info, c.name, "Client %s waits in line.", c.name)
 		return
 	}
-	votes := votesOf(failed.Votes)
-	switch {
-	case len(saying(votes, quarantined)) > 0:
-		p.say(bad, c.name, "Client %s must wait: %s. So there is no second holder.", c.name, p.why(votes))
-	case len(saying(votes, taken)) > 0:
-		p.say(info, c.name, "Client %s must wait: %s. It stands in line, and is told of the release.", c.name, p.why(votes))
+	switch why := p.why(c.refusal); {
+	case len(saying(c.refusal, quarantined)) > 0:
+		p.say(bad, c.name, "Client %s must wait: %s. So there is no second holder.", c.name, why)
+	case len(saying(c.refusal, taken)) > 0:
+		p.say(info, c.name, "Client %s must wait: %s. It stands in line, and is told of a release.", c.name, why)
 	default:
-		p.say(info, c.name, "Client %s must wait: %s. It tries again soon.", c.name, p.why(votes))
+		p.say(info, c.name, "Client %s must wait: %s. It tries again soon.", c.name, why)
 	}
 }
 
@@ -171,7 +212,7 @@ func (p *playground) why(votes []vote) string {
 	for _, who := range append(clientNames, "") {
 		held := slices.DeleteFunc(slices.Clone(votes), func(v vote) bool { return v.Says != taken || v.Who != who })
 		if nodes := saying(held, taken); len(nodes) > 0 && who != "" {
-			parts = append(parts, fmt.Sprintf("client %s has the key on %s", who, nodesText(nodes)))
+			parts = append(parts, fmt.Sprintf("%s said that client %s has the lock", nodesText(nodes), who))
 		} else if len(nodes) > 0 {
 			parts = append(parts, fmt.Sprintf("%s %s it for the next in line", nodesText(nodes), verb(nodes, "keeps", "keep")))
 		}
@@ -186,9 +227,9 @@ func (p *playground) why(votes []vote) string {
 		parts = append(parts, fmt.Sprintf("%s %s in quarantine for another %s", nodesText(nodes), verb(nodes, "is", "are"), seconds(left)))
 	}
 	for _, says := range []struct{ vote, one, many string }{
-		{unreached, unreached, "cannot be reached"},
+		{unreached, "could not be reached", "could not be reached"},
 		{late, "did not answer in time", "did not answer in time"},
-		{gone, "has lost the key", "have lost the key"},
+		{gone, "does not have its key", "do not have its key"},
 	} {
 		if nodes := saying(votes, says.vote); len(nodes) > 0 {
 			parts = append(parts, nodesText(nodes)+" "+verb(nodes, says.one, says.many))
@@ -198,20 +239,23 @@ func (p *playground) why(votes []vote) string {
 }
 
 // kept is told how an extension has ended.
-func (c *client) kept(err error) {
-	p := c.st.p
+func (c *client) kept(e redlock.Event, votes []vote) {
+	p, err := c.st.p, e.Err
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if c.lock == nil || c.awake != nil || c.keeping == nil || errors.Is(err, redlock.ErrLost) {
+	if c.state() != "holds" || c.awake != nil || c.keeping == nil || errors.Is(err, redlock.ErrLost) {
 		return // check tells of a loss.
 	}
+	said := saying(votes, yes)
+	if err == nil {
+		c.latest = extension{time.Now(), e.Took, said}
+	}
 	if err == nil && !c.extended {
-		said := saying(c.decided, yes)
 		p.say(good, c.name, "Client %s has extended its lock, and goes on doing so: %s said yes, so it is valid for another %s.",
 			c.name, nodesText(said), seconds(time.Until(c.lock.Until())))
 	}
 	var failed *redlock.QuorumError
-	if errors.As(err, &failed) && (c.extended || time.Until(c.lock.Until()) > 0) {
+	if errors.As(err, &failed) {
 		p.sayOnce(bad, c.name, fmt.Sprintf("Client %s cannot extend its lock: %s. It has it until its time is over, and keeps trying.",
 			c.name, p.why(votesOf(failed.Votes))))
 	}
@@ -219,18 +263,26 @@ func (c *client) kept(err error) {
 }
 
 // released is told how an Unlock has ended.
-func (c *client) released(err error) {
+func (c *client) released(err error, votes []vote) {
 	p := c.st.p
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	said := saying(c.decided, yes)
+	if c.st.ctx.Err() != nil {
+		return // The stage ends, which has released it.
+	}
+	deleted, without := saying(votes, yes), append(saying(votes, gone), saying(votes, taken)...)
+	said := fmt.Sprintf("%s %s deleted its key", nodesText(deleted), verb(deleted, "has", "have"))
+	if len(without) > 0 {
+		said += fmt.Sprintf(", and %s had none of it", nodesText(without))
+	}
 	switch {
 	case err == nil:
-		p.say(good, c.name, "Client %s has released the lock: %s deleted its key, and told the next in line if there was one.", c.name, nodesText(said))
+		p.say(good, c.name, "Client %s has released the lock: %s.", c.name, said)
 	case errors.Is(err, redlock.ErrLost):
 		p.say(bad, c.name, "Client %s releases a lock that it did not have any more: its work was not protected to the end.", c.name)
 	default:
-		p.say(bad, c.name, "Client %s has released the lock, but too few nodes confirm it. The others drop the key when its time is over.", c.name)
+		p.say(bad, c.name, "Client %s has released the lock, but too few nodes confirm it: %s. The others drop the key when its time is over.",
+			c.name, said)
 	}
 }
 
@@ -242,12 +294,14 @@ func (c *client) check(now time.Time) {
 	p, err := c.st.p, c.lock.Err()
 	if c.awake != nil {
 		if !c.overdue {
-			p.say(bad, c.name, "Client %s's lock has ended, by the clock and on the nodes. %s is suspended, and does not know.", c.name, c.name)
+			c.ended = c.lock.Until()
+			p.say(bad, c.name, "Client %s's lock has ended: its time is over. %s is suspended, and does not know.", c.name, c.name)
 		}
 		c.overdue = true
 		return
 	}
 	wasKept, overdue := c.keeping != nil, c.overdue
+	c.ended = c.lock.Until()
 	c.lock, c.overdue = nil, false
 	c.stopKeeping()
 	switch {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
@@ -16,6 +17,7 @@ type node struct {
 	holder   string    // whose key it has
 	expires  time.Time // when that key does
 	abstains time.Time // until when it is in quarantine, as far as is known
+	emptied  bool      // it has lost its keys once
 }
 
 // The faults of a node.
@@ -109,26 +111,32 @@ func (n *node) setDelay() {
 
 // empty restarts the node without its keys, as a server without persistence does.
 func (n *node) empty() error {
+	st := n.st
+	st.readKeys()
+	whose := n.holder
 	if err := n.server.Restart(false); err != nil {
 		return err
 	}
 	n.become("")
 	n.setDelay()
-	st, whose := n.st, n.holder
-	n.holder = ""
+	n.emptied = true
+	st.readKeys()
 	left, cure := st.nodesOf(whose), ""
 	if st.p.quarantine {
 		cure = " It is in quarantine now, and grants nothing until all that it may have forgotten has ended."
 	}
 	switch {
-	case whose == "" || st.client(whose).lock == nil:
-		st.p.say(fault, "", "Node %s was restarted without its keys. It had no key of a lock.%s", n.name, cure)
+	case whose == "":
+		st.p.say(fault, "", "Node %s was restarted without its keys. It had none of the lock's.%s", n.name, cure)
+	case st.client(whose).state() != "holds":
+		st.p.say(fault, "", "Node %s was restarted without its keys. It had one of client %s, which does not have the lock.%s",
+			n.name, whose, cure)
 	case len(left) >= need:
 		st.p.say(fault, "", "Node %s was restarted without its keys: it has forgotten that client %s has the lock. %s still %s.%s",
 			n.name, whose, capital(nodesText(left)), verb(left, "knows", "know"), cure)
 	default:
-		st.p.say(fault, "", "Node %s was restarted without its keys: a majority has forgotten that client %s has the lock.%s",
-			n.name, whose, cure)
+		st.p.say(fault, "", "Node %s was restarted without its keys: it has forgotten that client %s has the lock. %s still %s, "+
+			"which is no majority.%s", n.name, whose, capital(nodesText(left)), verb(left, "knows", "know"), cure)
 	}
 	return nil
 }
@@ -136,7 +144,7 @@ func (n *node) empty() error {
 // become sets the node's fault, and reports whether it had another one.
 func (n *node) become(state string) bool {
 	changed := n.fault != state
-	n.fault = state
+	n.fault, n.st.disturbed = state, time.Now()
 	return changed
 }
 
@@ -150,24 +158,63 @@ func (st *stage) nodesOf(client string) (names []string) {
 	return names
 }
 
-// left says how many nodes answer, and what that means.
+// left says how many nodes answer, and what that means. A node in quarantine answers, but grants nothing.
 func (st *stage) left() string {
-	switch up := st.up(); {
-	case up > need:
-		return count(up) + " of five answer, and three are enough: nobody notices."
-	case up == need:
-		return "Three of five answer, which is just enough: nobody notices, but no other node may fail."
+	up, abstain := st.up(), st.abstainers()
+	of := ""
+	if len(abstain) > 0 {
+		of = fmt.Sprintf(", of which %s %s in quarantine", nodesText(abstain), verb(abstain, "is", "are"))
+	}
+	switch grant := up - len(abstain); {
+	case grant > need:
+		return count(up) + " of five answer" + of + ". Three are enough."
+	case grant == need:
+		return count(up) + " of five answer" + of + ", which is just enough: no other node may fail."
 	case up == 0:
 		return "No node answers: nobody can get or extend the lock."
+	case up >= need:
+		return count(up) + " of five answer" + of + ", and three have to grant a lock: nobody can get it."
 	default:
-		return "Only " + number(up) + " of five answer, and three are needed: nobody can get or extend the lock."
+		return "Only " + number(up) + " of five answer" + of + ", and three are needed: nobody can get or extend the lock."
 	}
 }
+
+// with are the nodes with a fault, or with none.
+func (st *stage) with(fault string) (names []string) {
+	for _, n := range st.nodes {
+		if n.fault == fault {
+			names = append(names, n.name)
+		}
+	}
+	return names
+}
+
+// emptied are the nodes that have lost their keys on this stage.
+func (st *stage) emptied() (names []string) {
+	for _, n := range st.nodes {
+		if n.emptied {
+			names = append(names, n.name)
+		}
+	}
+	return names
+}
+
+// abstainers are the nodes that answer, but are in quarantine.
+func (st *stage) abstainers() (names []string) {
+	for _, n := range st.nodes {
+		if n.answers() && !n.abstains.IsZero() {
+			names = append(names, n.name)
+		}
+	}
+	return names
+}
+
+func (n *node) answers() bool { return n.fault == "" || n.fault == delayed }
 
 // up is how many nodes answer.
 func (st *stage) up() (n int) {
 	for _, node := range st.nodes {
-		if node.fault == "" || node.fault == delayed {
+		if node.answers() {
 			n++
 		}
 	}

@@ -12,14 +12,20 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// inBubble plays on a playground in fake time.
+// inBubble plays on a playground in fake time. Each sentence that is said is held against what is so.
 func inBubble(t *testing.T, play func(p *player)) {
+	t.Helper()
+	inBubbleFor(t, 8*time.Second, play)
+}
+
+func inBubbleFor(t *testing.T, ttl time.Duration, play func(p *player)) {
 	t.Helper()
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		p, err := open(t.Context(), settings{ttl: 8 * time.Second, pause: 3 * time.Second})
+		p, err := open(t.Context(), settings{ttl: ttl, pause: 3 * time.Second})
 		require.NoError(t, err)
 		defer p.close()
+		bearWitness(t, p)
 		time.Sleep(time.Second)
 		play(&player{playground: p, t: t})
 	})
@@ -81,7 +87,7 @@ func (p *player) keys() (all string) {
 func TestLockWaitRelease(t *testing.T) {
 	inBubble(t, func(p *player) {
 		p.press("lock A", "keep A", "lock B")
-		p.says("Client A has the lock: nodes ", "which are ", "Client A keeps its lock", "Client B must wait: client A has the key on nodes ")
+		p.says("Client A has the lock: nodes ", "which are ", "Client A keeps its lock", "Client B must wait: nodes ", " said that client A has the lock")
 		require.Equal(t, "AAAAA", p.keys())
 		time.Sleep(30 * time.Second)
 		p.says("Client A has extended its lock")
@@ -105,7 +111,7 @@ func TestAMajorityDies(t *testing.T) {
 		p.press("lock A", "release A")
 		p.says("Client A has the lock: nodes 3, 4 and 5 said yes, which are 3 of 5.")
 		p.press("kill 3", "lock B")
-		p.says("Only two of five answer", "Client B gets no lock: nodes 1, 2 and 3 cannot be reached.", "Better no lock than two.")
+		p.says("Only two of five answer", "Client B gets no lock: nodes 1, 2 and 3 could not be reached.", "Better no lock than two.")
 		p.press("restart 3")
 		time.Sleep(2 * time.Second)
 		p.press("lock B")
@@ -120,12 +126,23 @@ func TestAMajorityDies(t *testing.T) {
 	})
 }
 
+// A release names the nodes that have deleted the key, which are not those that granted the lock if two of these died.
+func TestAReleaseNamesThoseThatAnswered(t *testing.T) {
+	inBubble(t, func(p *player) {
+		p.press("lock A")
+		granted := slices.Clone(p.st.client("A").yes)
+		require.Len(t, granted, need)
+		p.press("kill "+granted[0], "kill "+granted[1], "release A")
+		p.says("Client A has released the lock: " + nodesText(p.st.with("")) + " have deleted its key.")
+	})
+}
+
 func TestFencesOfASuspendedClient(t *testing.T) {
 	inBubble(t, func(p *player) {
 		p.press("write A", "lock A", "keep A", "write A", "suspend A", "lock A", "write A", "lock B")
 		p.says("Client A writes", "Client A is suspended", "Client B must wait")
 		time.Sleep(10 * time.Second)
-		p.says("Client A's lock has ended, by the clock and on the nodes.", "Client B has the lock")
+		p.says("Client A's lock has ended: its time is over.", "Client B has the lock")
 		p.press("keep B", "write B", "resume A")
 		time.Sleep(10 * time.Second)
 		p.press("write A")
@@ -153,7 +170,7 @@ func TestNodesForget(t *testing.T) {
 		p.press("lock A", "empty 1", "empty 2")
 		p.says("it has forgotten that client A has the lock. Nodes 2, 3, 4 and 5 still know", "Nodes 3, 4 and 5 still know")
 		p.press("empty 3")
-		p.says("a majority has forgotten that client A has the lock")
+		p.says("it has forgotten that client A has the lock. Nodes 4 and 5 still know, which is no majority.")
 		p.press("lock B")
 		p.says("Two clients have the lock! Nodes 1, 2 and 3 said yes to client B", "three of five nodes know nothing of A")
 		require.Equal(t, "AB", p.holders())
@@ -175,7 +192,7 @@ func TestStories(t *testing.T) {
 	for name, want := range map[string][]string{
 		"majority":   {"Client A has the lock", "Client A has extended", "Client B has the lock: nodes 1, 2 and 3 ", "Client B cannot extend", "Client B's lock has ended", "Client C gets no lock", "Client C has the lock"},
 		"suspended":  {"Client A is suspended", "Client B has the lock", "Client B writes", "Client A goes on. Its lock has ended, and client B has it now", "Client A's write is refused"},
-		"forgotten":  {"a majority has forgotten", "Two clients have the lock!"},
+		"forgotten":  {"Nodes 4 and 5 still know, which is no majority", "Two clients have the lock!"},
 		"quarantine": {"Client B must wait", "Client A's lock has ended", "Client B has the lock"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -194,6 +211,48 @@ func TestStories(t *testing.T) {
 			})
 		})
 	}
+}
+
+// What is shown while a story is told is so as long as it is shown: what comes next has not come, and what is said is so.
+// That holds for locks of any length, slow or not, even where the story cannot go on.
+func TestStoriesShowWhatIsSo(t *testing.T) {
+	for _, s := range stories {
+		for _, ttl := range []time.Duration{time.Second, 8 * time.Second, 20 * time.Second} {
+			t.Run(fmt.Sprintf("%s %v", s.name, ttl), func(t *testing.T) {
+				inBubbleFor(t, ttl, func(p *player) {
+					if ttl == 8*time.Second {
+						p.press("slow on")
+					}
+					require.NoError(t, p.do("story "+s.name))
+					for last, since := "", time.Now(); p.isTold(); time.Sleep(lookEvery / 4) {
+						v, _ := p.look()
+						if v.Story == nil {
+							break
+						}
+						require.Positive(t, v.Story.Step)
+						require.LessOrEqual(t, v.Story.Step, v.Story.Of)
+						require.NotEmpty(t, v.Story.Text)
+						if v.Story.Text != last {
+							last, since = v.Story.Text, time.Now()
+						}
+						if p.shows(last) {
+							since = time.Now()
+						}
+						// The story notices at its next look.
+						require.Less(t, time.Since(since), lookEvery, "not so any more: %q", last)
+					}
+				})
+			})
+		}
+	}
+}
+
+// shows reports whether what is shown is so.
+func (p *player) shows(text string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	w := &witness{t: p.t, p: p.playground, st: p.st}
+	return w.shown(text)
 }
 
 func (p *player) isTold() bool {

@@ -63,7 +63,8 @@ type recorder struct {
 	spans   []span
 	marks   []mark
 	count   int
-	changed chan struct{} // closed when something was added
+	told    func(sentence) // A test listens to what is said; nil: nobody does. It is called with p.mu held.
+	changed chan struct{}  // closed when something was added
 }
 
 func (r *recorder) add() int {
@@ -89,6 +90,9 @@ func (p *playground) at(t time.Time) int64 {
 func (p *playground) say(kind, who, format string, args ...any) {
 	log := append(p.rec.log, sentence{p.rec.add(), p.now(), kind, who, fmt.Sprintf(format, args...)})
 	p.rec.log = log[max(len(log)-100, 0):]
+	if p.rec.told != nil {
+		p.rec.told(log[len(log)-1])
+	}
 }
 
 // sayOnce says nothing if it is what was said of the client last.
@@ -139,6 +143,7 @@ func (p *playground) markRound(c *client, e redlock.Event, votes []vote) {
 
 // record brings the lanes up to date.
 func (st *stage) record() {
+	st.noteTwo()
 	r, now := &st.p.rec, st.p.now()
 	for _, n := range st.nodes {
 		what := n.fault
@@ -178,5 +183,15 @@ func (r *recorder) be(lane, row, what string, now int64) {
 	}
 	if what != "" {
 		r.spans = append(r.spans, span{Lane: lane, Row: row, What: what, From: now})
+	}
+}
+
+// noteTwo notes for how long two clients have the lock.
+func (st *stage) noteTwo() {
+	switch two := len(st.holders()) > 1; {
+	case two && st.twoSince.IsZero():
+		st.twoSince = time.Now()
+	case !two && !st.twoSince.IsZero():
+		st.two, st.twoSince = st.two+time.Since(st.twoSince), time.Time{}
 	}
 }

@@ -21,9 +21,14 @@ type stage struct {
 	clients []*client
 
 	// The register stands for what the lock protects. It refuses fences that are smaller than one that it has seen.
-	guard  redlock.Guard
-	writes int
-	wrote  string // who wrote last
+	guard   redlock.Guard
+	writes  int
+	wrote   string // who wrote last
+	refused string // whose write was refused last
+
+	disturbed time.Time     // when a node last got a fault, or lost it
+	two       time.Duration // for how long two clients have had the lock; what goes on is not in it
+	twoSince  time.Time     // since when two have it; zero: at most one does
 
 	stopAuto context.CancelFunc
 }
@@ -111,21 +116,12 @@ func sleep(ctx context.Context, d time.Duration) bool {
 
 // look compares what nodes and clients say with what is known of them, and records it.
 func (st *stage) look() {
-	var keys [5]testcluster.KeyState
-	for i, n := range st.nodes {
-		all, err := n.server.Keys() // Past all faults, also while it is down.
-		if err != nil {
-			return
-		}
-		keys[i] = all[resource]
-	}
 	abstains := st.abstaining()
 	st.p.mu.Lock()
 	defer st.p.mu.Unlock()
 	now := time.Now()
+	st.readKeys()
 	for i, n := range st.nodes {
-		_, n.holder, _ = strings.Cut(keys[i].Value, " owner=")
-		n.expires = now.Add(keys[i].TTL)
 		if abstains[i] && n.abstains.IsZero() {
 			n.abstains = now.Add(st.p.ttl + quarantineMargin)
 		} else if !abstains[i] {
@@ -136,6 +132,19 @@ func (st *stage) look() {
 		c.check(now)
 	}
 	st.record()
+}
+
+// readKeys learns what the nodes store just now, past all faults, also while they are down. The caller has p.mu.
+func (st *stage) readKeys() {
+	now := time.Now()
+	for _, n := range st.nodes {
+		all, err := n.server.Keys()
+		if err != nil {
+			continue // The stage ends.
+		}
+		_, n.holder, _ = strings.Cut(all[resource].Value, " owner=")
+		n.expires = now.Add(all[resource].TTL)
+	}
 }
 
 // abstaining says which nodes are in quarantine. A client knows what it has heard last, so that one that has not asked for
@@ -177,7 +186,10 @@ func (st *stage) slowDown(on bool) {
 		n.setDelay()
 	}
 	if on {
-		st.p.say(info, "", "In slow motion every message takes up to half a second, so that one sees the votes come in.")
+		st.p.say(info, "", "In slow motion every message takes up to half a second, and longer from and to slow nodes: "+
+			"one sees the votes come in.")
+	} else if slow := st.with(delayed); len(slow) > 0 {
+		st.p.say(info, "", "Messages are fast again, but for those of %s.", nodesText(slow))
 	} else {
 		st.p.say(info, "", "Messages are fast again.")
 	}

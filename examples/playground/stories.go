@@ -1,12 +1,11 @@
 package main
 
 import (
-	"context"
-	"strings"
-	"time"
+	"fmt"
+	"slices"
 )
 
-// A story plays by itself, on a fresh stage, and says with each step what is to be seen.
+// A story plays by itself, on a fresh stage, and says after each step what has come of it.
 type story struct {
 	name, title, about string
 	quarantine         bool
@@ -14,72 +13,155 @@ type story struct {
 }
 
 type step struct {
-	text  string
 	does  string            // what buttons do, separated by commas
-	until func(*stage) bool // what the step waits for; nil: nothing. The caller has p.mu
+	waits string            // what the step waits for, to be shown meanwhile
+	until func(*stage) bool // when that has come; nil: at once. The caller has p.mu
 	then  string            // what is done as soon as it has come
-}
 
-// A telling is a story that is being told.
-type telling struct {
-	story
-	step   int
-	text   string
-	cancel context.CancelFunc
-	done   chan struct{}
+	// says is the step's sentence, made of what has happened. It is "" if it is not so, or not yet. The caller has p.mu.
+	says func(*stage) string
 }
 
 var stories = []story{
 	{
 		name: "majority", title: "A majority dies", about: "Two dead nodes do no harm. With three, there are no locks for a while.",
 		steps: []step{
-			{text: "Client A takes the lock, and keeps it alive.", does: "lock A", until: holds("A"), then: "keep A"},
-			{text: "Two of the five nodes die. The other three are still a majority.", does: "kill 4,kill 5"},
-			{text: "So client A goes on extending its lock. Nobody waits for the dead.", until: func(st *stage) bool { return st.client("A").extended }},
-			{text: "Client B wants the lock, too, and waits in line. When A releases it, B is told.", does: "lock B", until: waits("B"), then: "release A"},
-			{text: "B has got it from three nodes. It keeps it alive.", does: "keep B", until: holds("B")},
-			{text: "Now a third node dies. B has its lock until its time is over, but there is no majority left to extend it.", does: "kill 3", until: holdsNot("B")},
-			{text: "Client C asks for the lock, and is refused at once: for all that two nodes know, the other three may have granted it.", does: "lock C", until: idle("C")},
-			{text: "The nodes come back with their keys. The clients find them by themselves, and C gets the lock.", does: "restart 3,restart 4,restart 5,lock C", until: holds("C")},
+			{does: "lock A", waits: "client A has the lock", until: holds("A"), then: "keep A", says: keepsIt("A")},
+			{does: "kill 4,kill 5", waits: "both are down", says: func(st *stage) string {
+				return say(len(st.with(down)) == 2, "%s are dead. The other three are still a majority.", capital(nodesText(st.with(down))))
+			}},
+			{waits: "client A has extended its lock without them", says: func(st *stage) string {
+				a := st.client("A")
+				alone := !slices.ContainsFunc(a.latest.yes, func(n string) bool { return slices.Contains(st.with(down), n) })
+				return say(a.keeps() && a.latest.at.After(st.disturbed) && alone && a.latest.took < nodeTimeout,
+					"Since then, client A has extended its lock with the votes of %s. Nobody waits for the dead.", nodesText(a.latest.yes))
+			}},
+			{does: "lock B", waits: "client B stands in line", until: waits("B"), says: behind("B", "A")},
+			{does: "release A", waits: "client B has the lock", until: holds("B"), then: "keep B", says: func(st *stage) string {
+				return say(st.client("A").lock == nil && st.client("B").keeps(),
+					"Client A has released the lock, and client B has got it from %s. B keeps it alive.", nodesText(st.client("B").yes))
+			}},
+			{does: "kill 3", waits: "a third node is down", says: func(st *stage) string {
+				return say(st.up() < need && st.client("B").state() == "holds", "%s are dead. Client B has its lock until its time is over, "+
+					"as there is no majority left to extend it.", capital(nodesText(st.with(down))))
+			}},
+			{waits: "the time of B's lock is over", until: holdsNot("B"), says: func(st *stage) string {
+				return say(st.up() < need && len(st.holders()) == 0, "The time of client B's lock is over. Nobody has the lock now.")
+			}},
+			{does: "lock C", waits: "client C is refused", until: idle("C"), says: func(st *stage) string {
+				c := st.client("C")
+				return say(st.up() < need && len(st.with("")) > 0 && c.state() == "" && c.refusal != nil,
+					"Client C was refused. For all that %s can know, the other nodes may have granted the lock to somebody.", nodesText(st.with("")))
+			}},
+			{does: "restart 3,restart 4,restart 5,lock C", waits: "client C has the lock", until: holds("C"), says: func(st *stage) string {
+				return say(st.up() == len(st.nodes) && st.client("C").state() == "holds",
+					"The nodes are back with their keys. Client C has found them by itself, and has got the lock from %s.", nodesText(st.client("C").yes))
+			}},
 		},
 	},
 	{
 		name: "suspended", title: "The holder is suspended", about: "Its lock ends while it sleeps. A fence stops what it writes too late.",
 		steps: []step{
-			{text: "Client A takes the lock, keeps it alive, and is about to write.", does: "lock A", until: holds("A"), then: "keep A"},
-			{text: "Right then its process is suspended: by a signal, by its virtual machine, or by a very long pause of its runtime.", does: "suspend A"},
-			{text: "Client B waits for the lock. Nobody extends A's lock, so its keys live until their time is over.", does: "lock B", until: holds("B"), then: "keep B"},
-			{text: "The keys have expired, and B has the lock. That is as it should be: a dead client must not keep the others out for ever."},
-			{text: "B writes. Its fence is larger than A's, and the register remembers it.", does: "write B"},
-			{text: "A wakes up, in the middle of its work. It had looked at its lock before it fell asleep.", does: "resume A"},
-			{text: "So A writes. The register refuses, as it has seen a larger fence. No lock can do that, but a fence can.", does: "write A"},
+			{does: "lock A", waits: "client A has the lock", until: holds("A"), then: "keep A", says: keepsIt("A")},
+			{does: "lock B", waits: "client B stands in line", until: waits("B"), says: behind("B", "A")},
+			{does: "suspend A", waits: "it stands still", says: func(st *stage) string {
+				a := st.client("A")
+				return say(a.awake != nil && a.state() == "holds", "Just before it writes, client A's process is suspended: by a signal, by its "+
+					"virtual machine, or by a very long pause of its runtime. Nobody extends its lock now.")
+			}},
+			{waits: "client B has the lock", until: holds("B"), then: "keep B", says: func(st *stage) string {
+				return say(st.client("A").state() == "believes" && st.client("B").keeps(), "The time of A's lock is over, and client B has got it from %s. "+
+					"That is as it should be: a dead client must not keep the others out for ever.", nodesText(st.client("B").yes))
+			}},
+			{does: "write B", waits: "client B has written", says: func(st *stage) string {
+				b := st.client("B")
+				return say(st.wrote == "B" && b.fence > st.client("A").fence && st.guard.Seen() == b.fence,
+					"Client B has written. Its fence is larger than A's, and the register remembers it.")
+			}},
+			{does: "resume A", waits: "client A goes on", says: func(st *stage) string {
+				return say(st.client("A").awake == nil && st.refused == "" && len(st.holders()) == 1 && st.client("B").state() == "holds",
+					"Client A goes on in the middle of its work. It had looked at its lock before it fell asleep; now client B has it.")
+			}},
+			{does: "write A", waits: "client A has tried to write", says: func(st *stage) string {
+				return say(st.wrote == "B" && st.refused == "A" && st.guard.Seen() > st.client("A").fence,
+					"Client A has tried to write. The register has refused it, as it has seen a larger fence. No lock can do that, but a fence can.")
+			}},
 		},
 	},
 	{
 		name: "forgotten", title: "Nodes lose their keys", about: "A majority forgets who has the lock, and a second client gets in.",
 		steps: []step{
-			{text: "Client A has the lock. All five nodes store its key.", does: "lock A", until: holds("A"), then: "keep A"},
+			{does: "lock A", waits: "client A has the lock", until: holds("A"), then: "keep A", says: keepsIt("A")},
 			{
-				text: "Nodes 1, 2 and 3 are restarted, and have nothing on disk. Right after, client B asks for the lock.",
-				does: "let A,empty 1,empty 2,empty 3,lock B", until: holds("B"),
+				does: "let A,empty 1,empty 2,empty 3,lock B", waits: "client B has the lock, too", until: holds("B"),
+				says: func(st *stage) string {
+					forgot := meet(st.emptied(), st.client("B").yes)
+					return say(len(st.holders()) == 2 && len(forgot) > 0, "Two clients have the lock: the red band shows for how long. %s had nothing on disk, "+
+						"and said yes to client B, too. Redlock promises nothing where a majority forgets.", capital(nodesText(forgot)))
+				},
 			},
-			{text: "Two clients have the lock: the red band shows for how long. Redlock promises nothing where a majority forgets.", until: one},
-			{text: "The next story shows the cure: a node that may have forgotten something stays out until that has ended."},
+			{waits: "only one of them has it", until: one, says: func(st *stage) string {
+				return say(st.two > 0 && st.twoSince.IsZero(), "For %s, two clients had the lock.", seconds(st.two))
+			}},
+			{waits: "you have read this", says: func(*stage) string {
+				return "The next story shows the cure: a node that may have forgotten something stays out until that has ended."
+			}},
 		},
 	},
 	{
 		name: "quarantine", title: "… with quarantine", about: "The same loss. Nodes that have forgotten grant nothing until it is safe.", quarantine: true,
 		steps: []step{
-			{text: "The same again, but the clients have the option WithQuarantine. Client A has the lock.", does: "lock A", until: holds("A"), then: "keep A"},
+			{does: "lock A", waits: "client A has the lock", until: holds("A"), then: "keep A", says: func(st *stage) string {
+				text := keepsIt("A")(st)
+				return say(text != "" && st.p.quarantine, "The same again, but the clients have the option WithQuarantine. %s", text)
+			}},
 			{
-				text: "Nodes 1, 2 and 3 are restarted without their keys, and client B asks for the lock.",
-				does: "let A,empty 1,empty 2,empty 3,lock B", until: waits("B"),
+				does: "let A,empty 1,empty 2,empty 3,lock B", waits: "client B is refused", until: waits("B"),
+				says: func(st *stage) string {
+					b, a := st.client("B"), st.client("A")
+					forgot := saying(b.refusal, quarantined)
+					return say(len(forgot) > 0 && b.waits && a.state() == "holds",
+						"%s were restarted without their keys, and abstain. So client B has to wait for client A, as it should.", capital(nodesText(forgot)))
+				},
 			},
-			{text: "Three nodes abstain, and the others know client A. So B has to wait.", until: holdsNot("A")},
-			{text: "A's lock has ended, and nobody has it. That is the price: no lock until all that was forgotten must have ended.", until: holds("B"), then: "keep B"},
-			{text: "The quarantine is over, and B has the lock. There were never two holders."},
+			{waits: "the time of A's lock is over", until: holdsNot("A"), says: func(st *stage) string {
+				return say(len(st.holders()) == 0 && st.client("B").waits,
+					"The time of A's lock is over, and nobody has it now. That is the price: no lock until all that was forgotten must have ended.")
+			}},
+			{waits: "client B has the lock", until: holds("B"), then: "keep B", says: func(st *stage) string {
+				a, b := st.client("A"), st.client("B")
+				over := meet(st.emptied(), b.yes)
+				return say(b.keeps() && len(over) > 0 && b.since.After(a.ended) && !a.ended.IsZero() && st.two == 0 && st.twoSince.IsZero(),
+					"Client B has got the lock from %s, as the quarantine of %s is over. Nobody had it for %s. There were never two holders.",
+					nodesText(b.yes), nodesText(over), seconds(b.since.Sub(a.ended)))
+			}},
 		},
 	},
+}
+
+// say is the sentence if it is so.
+func say(so bool, format string, args ...any) string {
+	if !so {
+		return ""
+	}
+	return fmt.Sprintf(format, args...)
+}
+
+// keepsIt says that the client keeps its lock alive, and which nodes store its key.
+func keepsIt(name string) func(*stage) string {
+	return func(st *stage) string {
+		stored := st.nodesOf(name)
+		return say(st.client(name).keeps() && len(stored) >= need, "Client %s has the lock, and keeps it alive. %s store its key.",
+			name, capital(nodesText(stored)))
+	}
+}
+
+// behind says that a client waits for another one.
+func behind(name, holder string) func(*stage) string {
+	return func(st *stage) string {
+		return say(st.client(name).waits && st.client(holder).state() == "holds",
+			"Client %s wants the lock, too, and has to wait, as client %s has it.", name, holder)
+	}
 }
 
 func holds(name string) func(*stage) bool {
@@ -101,6 +183,11 @@ func idle(name string) func(*stage) bool {
 // one waits until there are no longer two holders.
 func one(st *stage) bool { return len(st.holders()) < 2 }
 
+// meet are the names that both have.
+func meet(some, others []string) []string {
+	return slices.DeleteFunc(slices.Clone(some), func(n string) bool { return !slices.Contains(others, n) })
+}
+
 func (st *stage) client(name string) *client {
 	for _, c := range st.clients {
 		if c.name == name {
@@ -108,89 +195,4 @@ func (st *stage) client(name string) *client {
 		}
 	}
 	panic("no client " + name)
-}
-
-// play begins a story, and ends another one.
-func (p *playground) play(name string) error {
-	for _, s := range stories {
-		if s.name != name {
-			continue
-		}
-		p.stopStory()
-		if err := p.startOver(s.quarantine); err != nil {
-			return err
-		}
-		ctx, cancel := context.WithCancel(p.ctx)
-		t := &telling{story: s, cancel: cancel, done: make(chan struct{})}
-		p.mu.Lock()
-		p.story = t
-		p.mu.Unlock()
-		go func() {
-			defer close(t.done)
-			p.tell(ctx, t)
-		}()
-		return nil
-	}
-	return errUnknown
-}
-
-func (p *playground) stopStory() {
-	p.mu.Lock()
-	t := p.story
-	p.story = nil
-	p.mu.Unlock()
-	if t != nil {
-		t.cancel()
-		<-t.done
-	}
-}
-
-// tell plays a story to its end, or until somebody stops it.
-func (p *playground) tell(ctx context.Context, t *telling) {
-	defer t.cancel()
-	for i, s := range t.steps {
-		p.mu.Lock()
-		t.step, t.text = i+1, s.text
-		p.say(tale, "", "%s", s.text)
-		p.mu.Unlock()
-		if !sleep(ctx, p.pause) { // Time to read, before it happens.
-			return
-		}
-		if !p.perform(ctx, s.does) || !p.await(ctx, s.until) || !p.perform(ctx, s.then) || !sleep(ctx, p.pause) {
-			return
-		}
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.story == t {
-		p.story = nil
-		p.say(tale, "", "That was “%s”. Everything is as the story left it: go on from here, or play another one.", t.title)
-	}
-}
-
-// perform presses buttons, one after the other.
-func (p *playground) perform(ctx context.Context, buttons string) bool {
-	for what := range strings.SplitSeq(buttons, ",") {
-		verb, whom, _ := strings.Cut(what, " ")
-		if what != "" && (p.act(verb, whom) != nil || !sleep(ctx, p.pause/6)) {
-			return false
-		}
-	}
-	return true
-}
-
-// await waits for what a step is about, which may take a ttl and more.
-func (p *playground) await(ctx context.Context, until func(*stage) bool) bool {
-	for end := time.Now().Add(3*p.ttl + 4*nodeTimeout); until != nil; {
-		p.mu.Lock()
-		come := until(p.st)
-		p.mu.Unlock()
-		if come || time.Now().After(end) {
-			return true
-		}
-		if !sleep(ctx, lookEvery/2) {
-			return false
-		}
-	}
-	return true
 }

@@ -52,7 +52,8 @@ func play(t *testing.T, page []byte, name string, dark bool, args ...string) []s
 
 const second = int64(1e9)
 
-// kept is the run whose page is published, of three clients and four nodes under faults.
+// kept is the run whose page is published, of four clients and four nodes under faults. Its header counts three clients: no
+// fault disturbs the fourth.
 const kept = "../../docs/generated/chaos/history.jsonl.gz"
 
 func read(t *testing.T, name string) []history.Event {

@@ -26,7 +26,9 @@ type content struct {
 	Facts   []fact
 	Verdict judge.Verdict
 	Faults  map[string][]moment // By their names.
-	Left    []fact
+	Left    []fact              // The keys that nodes had when it was over.
+	Looked  int                 // How many nodes were looked at then.
+	Clients int                 // As many as have lanes.
 	Cut     bool
 	Locks   int // That were acquired.
 	Hits    int // Faults.
@@ -42,18 +44,19 @@ type moment struct {
 	Detail            string
 }
 
-// header fills in what the first line says, what the last ones do, and how much there is in between.
+// header fills in what the first line says, what was left, and how much there is in between.
 func (c *content) header(events []history.Event) {
 	c.Cut = true
 	for _, e := range events {
 		switch e.Kind {
 		case history.Keys:
-			if e.Node != nil && len(e.Keys) > 0 {
-				c.Left = append(c.Left, fact{nodeLane(*e.Node) + ": keys left", strings.Join(e.Keys, ", ")})
+			if e.Node == nil {
+				continue
 			}
-		case history.Register:
-			name := "register of " + strings.Join(e.Resources, ", ")
-			c.Left = append(c.Left, fact{name, fmt.Sprintf("value %d, highest fence %d", e.Value, e.Fence)})
+			c.Looked++
+			if len(e.Keys) > 0 {
+				c.Left = append(c.Left, fact{nodeLane(*e.Node), strings.Join(e.Keys, ", ")})
+			}
 		case history.End:
 			c.Cut = false
 		case history.FaultBegin:
@@ -96,6 +99,15 @@ func (c content) Says() string {
 		return "1 violation of a promise"
 	default:
 		return fmt.Sprint(total, " violations of promises")
+	}
+}
+
+// lanes counts the clients that are drawn: a run may have more than it says, such as one that no fault disturbs.
+func (c *content) lanes(s *scene) {
+	for _, l := range s.Lanes {
+		if l.Kind == "client" {
+			c.Clients++
+		}
 	}
 }
 

@@ -25,8 +25,14 @@ var scripts = []string{"data", "view", "draw", "lanes", "overview", "panel", "in
 
 var layout = template.Must(template.New("page.html").Funcs(template.FuncMap{
 	"number": number,
-	"next":   func(i int) int { return i + 1 },
-	"when":   func(ns int64) string { return seconds(micro(ns)) },
+	"clients": func(n int) string {
+		if n == 1 {
+			return "1 client"
+		}
+		return number(n) + " clients"
+	},
+	"next": func(i int) int { return i + 1 },
+	"when": func(ns int64) string { return seconds(micro(ns)) },
 }).ParseFS(files, "page/page.html"))
 
 // Write writes a page that shows a history and what a judge said of it: one file that needs no server and no
@@ -40,6 +46,7 @@ func Write(w io.Writer, events []history.Event, v judge.Verdict) error {
 	}
 	if err == nil {
 		c.header(events)
+		c.lanes(s)
 		c.faults(s)
 		err = layout.Execute(w, c)
 	}

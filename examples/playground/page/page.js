@@ -161,7 +161,7 @@ function showLog(s) {
   while (byId("log").children.length > 100) byId("log").lastChild.remove();
   const told = byId("told");
   told.hidden = !s.story;
-  if (s.story) told.replaceChildren(el("b", "", s.story.title + ", " + s.story.step + " of " + s.story.of + ":"), s.story.text || "");
+  if (s.story) told.replaceChildren(el("b", "", s.story.title + ", " + s.story.step + " of " + s.story.of + ":"), s.story.text);
   const last = s.log.findLast(e => e.kind !== "tale" || !s.story);
   if (last) put(byId("latest"), last.text);
   byId("now").className = last ? last.kind : "";
