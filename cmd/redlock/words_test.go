@@ -102,9 +102,6 @@ func TestHelp(t *testing.T) {
 		}
 		assert.NotContains(t, out, "\x1b")
 		assert.NotContains(t, out, "``")
-		for line := range strings.Lines(out) {
-			assert.LessOrEqual(t, len([]rune(line)), 125, "%s", line)
-		}
 	}
 	code, out, _ := execTool(t, nil, "--help", "--color", "always")
 	assert.Equal(t, exitOK, code)
