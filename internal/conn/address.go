@@ -113,7 +113,7 @@ func urlTarget(u *url.URL) (target, error) {
 
 func tcpTarget(hostport, db string) (target, error) {
 	host, port, err := net.SplitHostPort(hostport)
-	isIP6 := func(s string) bool { ip, err := netip.ParseAddr(s); return err == nil && ip.Is6() }
+	isIP6 := func(s string) bool { ip, _ := netip.ParseAddr(s); return ip.Is6() }
 	switch {
 	case err == nil:
 	case isIP6(strings.Trim(hostport, "[]")), isIP6(hostport[:max(0, strings.LastIndex(hostport, ":"))]):
