@@ -80,7 +80,7 @@ func (t *tool) breakLock(ctx context.Context, peers []*peer, k keys, args []stri
 
 // confirm asks, and reports whether the answer is yes.
 func (t *tool) confirm(question string) bool {
-	printf(t.out, "%s", question)
+	t.foldf(t.out, "%s", question)
 	line, err := bufio.NewReader(t.in).ReadString('\n')
 	if err != nil {
 		printf(t.out, "\n")
@@ -145,7 +145,7 @@ func (t *tool) showBroken(before, after *view) error {
 		}
 		nodes = append(nodes, nodeJSON{b.node, result})
 		if !t.global.json {
-			printf(t.out, "  %s: %s\n", b.node, result)
+			t.foldf(t.out, "  %s: %s\n", b.node, result)
 		}
 	}
 	broken := gone >= before.need

@@ -71,7 +71,7 @@ func (t *tool) showReport(report redlockcheck.Report) {
 		word := strings.TrimSpace(strings.TrimPrefix(found, "verdict: "))
 		return strings.Replace(found, word, colours[word](word), 1)
 	})
-	printf(t.out, "%s%s", text, quorumLine(report))
+	t.foldf(t.out, "%s%s", text, quorumLine(report))
 }
 
 // verdictRE finds the verdicts in the text of a report: of a finding, where its line begins, and of all.

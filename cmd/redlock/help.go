@@ -9,8 +9,25 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// width is that of the help.
-const width = 100
+// helpWidth is the width of the help where it goes to no terminal, and widestHelp that on a wide one: longer lines are
+// hard to read.
+const helpWidth, widestHelp = 80, 100
+
+// A page is where a manual is written.
+type page struct {
+	io.Writer
+	style
+
+	width int
+}
+
+func (t *tool) page(w io.Writer) page {
+	p := page{w, t.styleFor(w), helpWidth}
+	if n := columns(w); n > 0 {
+		p.width = min(n, widestHelp)
+	}
+	return p
+}
 
 // exitGeneral are the exit codes that mean the same with every command.
 const exitGeneral = `0    success
@@ -52,10 +69,10 @@ func (t *tool) helpCommand(root *cobra.Command) *cobra.Command {
 
 // help writes the manual of a command, in the order of a man page.
 func (t *tool) help(cmd *cobra.Command, _ []string) {
-	w := cmd.OutOrStdout()
-	s := t.styleFor(w)
-	section := func(title string) { printf(w, "\n%s\n", s.bold(title)) }
-	printf(w, "%s\n    %s - %s\n", s.bold("NAME"), cmd.CommandPath(), cmd.Short)
+	w := t.page(cmd.OutOrStdout())
+	section := func(title string) { printf(w, "\n%s\n", w.bold(title)) }
+	printf(w, "%s\n", w.bold("NAME"))
+	writeText(w, cmd.CommandPath()+" - "+cmd.Short, "    ")
 	section("SYNOPSIS")
 	if cmd.HasAvailableSubCommands() {
 		printf(w, "    %s [FLAGS] COMMAND …\n", cmd.CommandPath())
@@ -68,16 +85,16 @@ func (t *tool) help(cmd *cobra.Command, _ []string) {
 		section("COMMANDS")
 		for _, c := range cmd.Commands() {
 			if c.IsAvailableCommand() || c.Name() == "help" {
-				printf(w, "    %-12s %s\n", c.Name(), c.Short)
+				writeParagraph(w, c.Short, fmt.Sprintf("    %-12s ", c.Name()), strings.Repeat(" ", 17))
 			}
 		}
 	}
 	if own := ownFlags(cmd); own.HasAvailableFlags() {
 		section("OPTIONS")
-		writeFlags(w, s, own)
+		writeFlags(w, own)
 	}
 	section("GLOBAL OPTIONS")
-	writeGlobalFlags(w, s, cmd)
+	writeGlobalFlags(w, cmd)
 	if text := cmd.Annotations["env"]; text != "" {
 		section("ENVIRONMENT")
 		writeText(w, text, "    ")
@@ -88,15 +105,29 @@ func (t *tool) help(cmd *cobra.Command, _ []string) {
 	}
 	if cmd.Example != "" {
 		section("EXAMPLES")
-		for line := range strings.Lines(cmd.Example) {
-			printf(w, "%s", strings.TrimRight("  "+line, " \n")+"\n")
+		writeExample(w, cmd.Example)
+	}
+}
+
+// writeExample writes commands as they are typed, and breaks only the lines of comments.
+func writeExample(w page, text string) {
+	comment := ""
+	for line := range strings.Lines(text + "\n") {
+		if more, ok := strings.CutPrefix(line, "  # "); ok {
+			comment += more
+			continue
 		}
+		if comment != "" {
+			writeParagraph(w, comment, "    # ", "    # ")
+			comment = ""
+		}
+		printf(w, "%s\n", strings.TrimRight("  "+line, " \n"))
 	}
 }
 
 // writeDescription writes what a command does. What cobra says of its completions is broken into
 // lines already.
-func writeDescription(w io.Writer, section func(title string), cmd *cobra.Command) {
+func writeDescription(w page, section func(title string), cmd *cobra.Command) {
 	if cmd.Long == "" {
 		return
 	}
@@ -118,10 +149,10 @@ NO_COLOR, if it is not empty, turns off colour.`
 
 // writeGlobalFlags describes the flags of all commands in the manual of redlock itself, and only names
 // them in those of the commands.
-func writeGlobalFlags(w io.Writer, s style, cmd *cobra.Command) {
+func writeGlobalFlags(w page, cmd *cobra.Command) {
 	flags := cmd.Root().PersistentFlags()
 	if !cmd.HasParent() {
-		writeFlags(w, s, flags)
+		writeFlags(w, flags)
 		return
 	}
 	var names []string
@@ -142,7 +173,7 @@ func ownFlags(cmd *cobra.Command) *pflag.FlagSet {
 }
 
 // writeFlags lists flags with what they are for, each on lines of its own.
-func writeFlags(w io.Writer, s style, flags *pflag.FlagSet) {
+func writeFlags(w page, flags *pflag.FlagSet) {
 	flags.VisitAll(func(f *pflag.Flag) {
 		if f.Hidden {
 			return
@@ -151,7 +182,7 @@ func writeFlags(w io.Writer, s style, flags *pflag.FlagSet) {
 		if value != "" {
 			value = " " + value
 		}
-		printf(w, "    %s%s\n", s.bold(name), value)
+		printf(w, "    %s%s\n", w.bold(name), value)
 		writeText(w, usage, "        ")
 	})
 }
@@ -170,7 +201,7 @@ func flagHelp(f *pflag.Flag) (name, value, usage string) {
 }
 
 // writeText writes paragraphs with their lines broken anew.
-func writeText(w io.Writer, text, indent string) {
+func writeText(w page, text, indent string) {
 	for i, paragraph := range strings.Split(text, "\n\n") {
 		if i > 0 {
 			printf(w, "\n")
@@ -179,7 +210,7 @@ func writeText(w io.Writer, text, indent string) {
 	}
 }
 
-func writeTable(w io.Writer, text string) {
+func writeTable(w page, text string) {
 	for line := range strings.Lines(text) {
 		word, meaning := tableRow(line)
 		writeParagraph(w, meaning, fmt.Sprintf("    %-8s ", word), strings.Repeat(" ", 13))
@@ -192,10 +223,10 @@ func tableRow(line string) (word, meaning string) {
 	return word, strings.TrimSpace(meaning)
 }
 
-func writeParagraph(w io.Writer, text, first, others string) {
+func writeParagraph(w page, text, first, others string) {
 	line, empty := first, true
 	for _, word := range strings.Fields(text) {
-		if !empty && len([]rune(line))+1+len([]rune(word)) > width {
+		if !empty && len([]rune(line))+1+len([]rune(word)) > w.width {
 			printf(w, "%s\n", line)
 			line, empty = others, true
 		}

@@ -37,6 +37,8 @@ With a PATTERN it lists the locks whose resources match it as a whole: * stands 
 
 --prefix is no filter of names. Give the prefix that the locks were taken with, to which the resources are added: with another one, no fences are found and nobody who waits.
 
+On a terminal, names that are too long for it are cut, and one of less than 100 columns has no fences; redlock list | cat shows all of it. If there are no locks, standard error says so.
+
 Locks are known by the form of their tokens. Those of other libraries, which look like any other key, are not listed; redlock status shows them.
 
 The order is the nodes'. What is taken, released or extended meanwhile may be there or not, and a lock may be there twice while a node resizes its table, or stops answering.`,
@@ -89,7 +91,22 @@ func (t *tool) list(ctx context.Context, peers []*peer, pattern string) error {
 	if need := len(peers)/2 + 1; failures >= need {
 		return ended(exitNoQuorum)
 	}
+	if !l.header && !t.global.json { // On standard error: a script reads an empty list.
+		t.note(nothingListed(k.prefix, pattern))
+	}
 	return nil
+}
+
+// nothingListed says that there are no locks, and of which they would be: the wrong prefix finds none.
+func nothingListed(prefix, pattern string) string {
+	text := "no locks"
+	if pattern != "*" {
+		text += " that match " + printable(pattern)
+	}
+	if prefix != "" {
+		text += " with the prefix " + printable(prefix)
+	}
+	return text
 }
 
 // scan lists the locks on one node that are on none of those before.
@@ -244,11 +261,10 @@ func (l *lister) write(v *view) {
 		writeJSON(w, j)
 		return
 	}
-	const format = "%-32s %-8s %9s %4s %17s %8s  %s\n"
 	s := l.tool.styleFor(w)
 	if !l.header {
 		l.header = true
-		printf(w, "%s", s.bold(fmt.Sprintf(format, "RESOURCE", "STATE", "TTL", "ON", "FENCE", "WAITING", "OWNER")))
+		printf(w, "%s", s.bold(row(columns(w), "RESOURCE", "STATE   ", "TTL", "ON", "FENCE", "WAITING", "OWNER")))
 	}
 	ttl, fence, waiting := "-", "-", "-"
 	if j.TTLMS != nil && *j.TTLMS >= 0 {
@@ -268,7 +284,25 @@ func (l *lister) write(v *view) {
 	if !j.Held {
 		state = s.yellow(state)
 	}
-	printf(w, format, printable(j.Resource), state, ttl, fmt.Sprintf("%d/%d", j.On, len(v.sights)), fence, waiting, owner)
+	printf(w, "%s", row(columns(w), printable(j.Resource), state, ttl, fmt.Sprintf("%d/%d", j.On, len(v.sights)), fence, waiting, owner))
+}
+
+// wideList is the width from which on a terminal has room for the fences.
+const wideList = 100
+
+// row is a line of the list. On a terminal, of that width, the names are cut to fit; elsewhere, where width is 0,
+// nothing is: what reads it wants all of them. state has eight columns already, and perhaps a colour.
+func row(width int, resource, state, ttl, on, fence, waiting, owner string) string {
+	if width == 0 {
+		return fmt.Sprintf("%-32s %s %9s %4s %17s %8s  %s\n", resource, state, ttl, on, fence, waiting, owner)
+	}
+	counts := fmt.Sprintf("%9s %4s %8s", ttl, on, waiting)
+	if width >= wideList {
+		counts = fmt.Sprintf("%9s %4s %17s %8s", ttl, on, fence, waiting)
+	}
+	names := max(width-len(counts)-12, 20)
+	first := names * 3 / 5
+	return fmt.Sprintf("%s %s %s  %s\n", fit(resource, first), state, counts, strings.TrimRight(fit(owner, names-first), " "))
 }
 
 // shown are names that stand in one line.

@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -39,6 +40,32 @@ func TestListIsGentle(t *testing.T) {
 	for cmd := range most {
 		assert.Contains(t, []string{"SCAN", "EVAL", "PING"}, cmd)
 	}
+}
+
+// Nothing at all could be a failure. A script that reads the list finds it empty.
+func TestListSaysThatThereIsNothing(t *testing.T) {
+	c := testcluster.RunEmbedded(t, 3)
+	list := func(args ...string) (out, errOut string) {
+		code, out, errOut := execTool(t, c, append([]string{"list"}, append(slow, args...)...)...)
+		assert.Equal(t, exitOK, code, errOut)
+		return out, errOut
+	}
+	for want, args := range map[string][]string{
+		"redlock: no locks\n":                                        nil,
+		"redlock: no locks that match x*\n":                          {"x*"},
+		"redlock: no locks that match x* with the prefix \"a\\n\"\n": {"x*", "--prefix", "a\n"},
+		"": {"--json"},
+	} {
+		out, errOut := list(args...)
+		assert.Empty(t, out)
+		assert.Equal(t, want, errOut)
+	}
+	for _, node := range c.Nodes {
+		require.NoError(t, node.Set("x", tokens.New(), time.Minute))
+	}
+	out, errOut := list()
+	assert.Contains(t, out, "\nx  ")
+	assert.Empty(t, errOut)
 }
 
 func TestNearest(t *testing.T) {

@@ -22,6 +22,7 @@ func main() {
 			os.Exit(gateMain(os.Args[2:]))
 		}
 	}
+	endBySignals()
 	execute(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr).exit()
 }
 

@@ -112,6 +112,6 @@ func (t *tool) showNextSteps(w io.Writer, views []view) {
 	}
 	printf(w, "\n%s\n", t.styleFor(w).bold("what to do"))
 	for _, step := range steps {
-		printf(w, "  %s\n", step)
+		t.foldf(w, "  %s\n", step)
 	}
 }

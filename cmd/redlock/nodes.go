@@ -135,7 +135,7 @@ func (g *globalFlags) refuseCleartext(addrs []string) error {
 		return nil
 	}
 	for _, addr := range addrs {
-		if !strings.HasPrefix(addr, "rediss://") && !strings.HasPrefix(addr, "unix://") {
+		if scheme, _, _ := strings.Cut(addr, "://"); !slices.Contains([]string{"rediss", "valkeys", "unix"}, scheme) {
 			return usagef("--%s (or %s) is given, but the node %s is without TLS: give --tls, or addresses with rediss://",
 				given, envName(given), redlock.NewNode(addr).Name)
 		}

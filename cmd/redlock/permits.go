@@ -154,14 +154,14 @@ func (t *tool) showPermits(w io.Writer, views []view) {
 		}
 	}
 	s := t.styleFor(w)
-	printf(w, "%s  %d of %s held%s\n", s.bold(printable(views[0].semaphore)), held, brief.Count(len(views), "permit"), unknown)
+	t.foldf(w, "%s  %d of %s held%s\n", s.bold(printable(views[0].semaphore)), held, brief.Count(len(views), "permit"), unknown)
 	width := len(strconv.Itoa(len(views) - 1))
 	for i := range views {
-		printf(w, "  slot %-*d  %s\n", width, i, views[i].summary(s))
+		t.foldf(w, "  slot %-*d  %s\n", width, i, views[i].summary(s))
 	}
 	for _, n := range views[len(views)-1].sights {
 		if n.err != nil {
-			printf(w, "  %s  %s\n", n.node, n.text(s, ""))
+			t.foldf(w, "  %s  %s\n", n.node, n.text(s, ""))
 		}
 	}
 }

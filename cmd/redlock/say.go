@@ -41,7 +41,13 @@ func (t *tool) answer(v any, format string, args ...any) {
 		writeJSON(t.out, v)
 		return
 	}
-	printf(t.out, format, args...)
+	t.foldf(t.out, format, args...)
+}
+
+// foldf writes a text for people, with its lines broken where the answer goes to a terminal: w is the answer, or what
+// becomes a part of it.
+func (t *tool) foldf(w io.Writer, format string, args ...any) {
+	printf(w, "%s", fold(fmt.Sprintf(format, args...), columns(t.out)))
 }
 
 // noteTimeout is how long a remark may take to be written. A terminal that is stopped (Ctrl-S)

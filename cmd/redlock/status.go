@@ -68,7 +68,7 @@ func (t *tool) hintAtPermits(ctx context.Context, peers []*peer, k keys, v *view
 		return
 	}
 	if slot, ok := heldSlot(ctx, peers, k, v.resource); ok {
-		printf(t.out, "  %s is held: for the permits of a semaphore, add --permits K\n", printable(slot))
+		t.foldf(t.out, "  %s is held: for the permits of a semaphore, add --permits K\n", printable(slot))
 	}
 }
 
@@ -90,17 +90,17 @@ func (t *tool) show(w io.Writer, v *view) {
 		return
 	}
 	s := t.styleFor(w)
-	printf(w, "%s  %s\n", s.bold(printable(v.resource)), v.summary(s))
+	t.foldf(w, "%s  %s\n", s.bold(printable(v.resource)), v.summary(s))
 	width := 0
 	for _, n := range v.sights {
 		width = max(width, len(n.node))
 	}
 	holder, _ := v.held()
 	for _, n := range v.sights {
-		printf(w, "  %-*s  %s\n", width, n.node, n.text(s, holder.token))
+		t.foldf(w, "  %-*s  %s\n", width, n.node, n.text(s, holder.token))
 	}
 	for _, j := range v.waiters() {
-		printf(w, "  waiting: %s %s, in line on %d of %s\n", printable(j.Name), s.dim("for "+shortly(msOf(j.WaitedMS))), j.Nodes, brief.Count(len(v.sights), "node"))
+		t.foldf(w, "  waiting: %s %s, in line on %d of %s\n", printable(j.Name), s.dim("for "+shortly(msOf(j.WaitedMS))), j.Nodes, brief.Count(len(v.sights), "node"))
 	}
 }
 

@@ -17,10 +17,14 @@ type status struct {
 }
 
 // exit ends the program. Only signals that people send are repeated: others would dump core
-// once more, and the Go runtime keeps SIGQUIT for itself.
+// once more, and the Go runtime keeps SIGQUIT for itself. The first process of a container has only
+// the code, which a shell shows for the signal: the kernel does not let a signal of its own end it.
 func (s status) exit() {
 	switch s.signal {
 	case syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGKILL:
+		if os.Getpid() == 1 {
+			break
+		}
 		signal.Reset(s.signal)
 		_ = syscall.Kill(os.Getpid(), s.signal)
 		time.Sleep(100 * time.Millisecond) // It comes at any moment.

@@ -47,6 +47,7 @@ func TestTLS(t *testing.T) {
 		{"unchecked without TLS", "redis://" + addr, []string{"--tls-insecure"}, exitUsage},
 		{"a name without TLS", addr, []string{"--tls-server-name", "redis.example"}, exitUsage},
 		{"a certificate without TLS", addr, client, exitUsage},
+		{"by the address, for Valkey", "valkeys://" + addr, append(client, "--tls-ca", ca, "--tls-server-name", "redis.example"), exitNo},
 		{"one of two without TLS", "rediss://" + addr + "," + c.Addrs()[0], []string{"--tls-insecure"}, exitUsage},
 		{"no key", addr, []string{"--tls", "--tls-cert", clientCert}, exitUsage},
 		{"no certificate in the file", addr, []string{"--tls", "--tls-ca", clientKey}, exitUsage},

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"net"
+	"net/netip"
 	"net/url"
 	"regexp"
 	"slices"
@@ -37,12 +38,10 @@ func parseAddress(addr string) (target, error) {
 	}
 	var t target
 	switch scheme {
-	case "redis", "rediss":
+	case "redis", "rediss", "valkey", "valkeys":
 		t, err = urlTarget(u)
 	case "unix":
 		t, err = unixTarget(u)
-	case "valkey", "valkeys":
-		return target{}, errors.New("want redis://, or rediss:// for TLS: they are for Valkey, too")
 	default: // Not named: what a password has before its :// looks like one.
 		return target{}, errors.New("unknown scheme: want host:port, redis://, rediss:// or unix://")
 	}
@@ -70,7 +69,6 @@ func parseAddress(addr string) (target, error) {
 // wanted says what should stand there instead, if it is known what is meant by an address that is
 // no URL; nil if nothing is wrong, or tcpTarget says what.
 func wanted(addr string) error {
-	isIP6 := func(s string) bool { return strings.Contains(s, ":") && net.ParseIP(s) != nil }
 	switch {
 	case strings.TrimSpace(addr) == "":
 		return errors.New("it is empty: is a variable unset?")
@@ -80,14 +78,17 @@ func wanted(addr string) error {
 		return errors.New("credentials need a URL: redis://user:password@host:port")
 	case strings.Contains(addr, ","):
 		return errors.New("want one address, not a list")
-	case strings.HasPrefix(addr, "/"):
-		return errors.New("a socket needs a URL: unix:///run/redis.sock")
-	case isIP6(addr), isIP6(addr[:max(0, strings.LastIndex(addr, ":"))]):
-		return errors.New("an IPv6 address needs brackets: [::1]:6379")
+	case socketRE.MatchString(addr):
+		return errSocket
 	default:
 		return nil
 	}
 }
+
+// socketRE finds the path of a socket, and what is nearly its URL.
+var socketRE = regexp.MustCompile(`^(unix:|[.~]{0,2}/)`)
+
+var errSocket = errors.New("a socket needs a URL: unix:///run/redis.sock")
 
 func urlTarget(u *url.URL) (target, error) {
 	host, db := u.Host, strings.TrimPrefix(u.Path, "/")
@@ -104,7 +105,7 @@ func urlTarget(u *url.URL) (target, error) {
 		db = queried
 	}
 	t, err := tcpTarget(host, db)
-	if u.Scheme == "rediss" {
+	if u.Scheme == "rediss" || u.Scheme == "valkeys" {
 		t.options = append(t.options, redis.DialUseTLS(true))
 	}
 	return t, err
@@ -112,7 +113,12 @@ func urlTarget(u *url.URL) (target, error) {
 
 func tcpTarget(hostport, db string) (target, error) {
 	host, port, err := net.SplitHostPort(hostport)
-	if err != nil {
+	isIP6 := func(s string) bool { ip, _ := netip.ParseAddr(s); return ip.Is6() }
+	switch {
+	case err == nil:
+	case isIP6(strings.Trim(hostport, "[]")), isIP6(hostport[:max(0, strings.LastIndex(hostport, ":"))]):
+		return target{}, errors.New("an IPv6 address needs brackets and a port: [::1]:6379")
+	default:
 		return target{}, errors.New("want host:port, such as localhost:6379")
 	}
 	if host == "" {
@@ -131,7 +137,7 @@ func tcpTarget(hostport, db string) (target, error) {
 
 func unixTarget(u *url.URL) (target, error) {
 	if u.Host != "" || u.Path == "" {
-		return target{}, errors.New("want unix:///path")
+		return target{}, errSocket
 	}
 	t := target{name: u.Path, network: "unix", address: u.Path}
 	db, _, err := databaseIn(u)

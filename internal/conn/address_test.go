@@ -27,6 +27,8 @@ func TestAddresses(t *testing.T) {
 		"redis://h:1/?db=2":              {"h:1/2", "tcp", "h:1"},
 		"rediss://h?db=0":                {"h:6379", "tcp", "h:6379"},
 		"rediss://h:1":                   {"h:1", "tcp", "h:1"},
+		"valkey://u:p@h/2":               {"h:6379/2", "tcp", "h:6379"},
+		"valkeys://h:1?db=2":             {"h:1/2", "tcp", "h:1"},
 		"unix:///run/redis.sock":         {"/run/redis.sock", "unix", "/run/redis.sock"},
 		"unix://user:pw@/run/redis.sock": {"/run/redis.sock", "unix", "/run/redis.sock"},
 		"unix:///run/redis.sock?db=3":    {"/run/redis.sock?db=3", "unix", "/run/redis.sock"},
@@ -36,6 +38,15 @@ func TestAddresses(t *testing.T) {
 		assert.Equal(t, want.name, got.name, addr)
 		assert.Equal(t, want.network, got.network, addr)
 		assert.Equal(t, want.address, got.address, addr)
+	}
+}
+
+// Valkey's clients take both names. Under theirs, TLS must not get lost.
+func TestSchemesOfValkey(t *testing.T) {
+	for scheme, options := range map[string]int{"redis": 0, "valkey": 0, "rediss": 1, "valkeys": 1} {
+		got, err := parseAddress(scheme + "://h:1")
+		require.NoError(t, err)
+		assert.Len(t, got.options, options, "%s: TLS is the only option", scheme)
 	}
 }
 
@@ -74,9 +85,8 @@ const longName = "abcdefghijklmnopqrstuvwxyz_abcdefghijklmnopqrstuvwxyz"
 func TestAddressesOfOthers(t *testing.T) {
 	const (
 		keyValue = "key=value means nothing here: want host:port or redis://user:password@host:port, with rediss:// for TLS"
-		valkey   = "want redis://, or rediss:// for TLS: they are for Valkey, too"
 		scheme   = "unknown scheme: want host:port, redis://, rediss:// or unix://"
-		brackets = "an IPv6 address needs brackets: [::1]:6379"
+		brackets = "an IPv6 address needs brackets and a port: [::1]:6379"
 		socket   = "a socket needs a URL: unix:///run/redis.sock"
 		empty    = "it is empty: is a variable unset?"
 		url      = "credentials need a URL: redis://user:password@host:port"
@@ -96,8 +106,8 @@ func TestAddressesOfOthers(t *testing.T) {
 		"password=" + secret + "://x":                                      {"password=…", keyValue},
 		"a:1,b:1":                                                          {"a:…", "want one address, not a list"},
 		"a:1,":                                                             {"a:…", "want one address, not a list"},
-		"valkey://u:" + secret + "@h:1":                                    {"valkey://…", valkey},
-		"valkeys://h":                                                      {"valkeys://…", valkey},
+		"valkey://u:" + secret + "@h:x":                                    {"valkey://…", "not a URL"},
+		"valkey+sentinel://h":                                              {"valkey+sentinel://…", scheme},
 		"redis+sentinel://:" + secret + "@h/x":                             {"redis+sentinel://…", scheme},
 		"http://h:1":                                                       {"http://…", scheme},
 		"foo://u:" + secret + "@h:1":                                       {"…", scheme},
@@ -109,7 +119,15 @@ func TestAddressesOfOthers(t *testing.T) {
 		"::1":                                                              {":…", brackets},
 		"2001:db8::7:6379":                                                 {"2001:…", brackets},
 		"::ffff:10.0.0.1:6379":                                             {":…", brackets},
+		"fe80::7%eth0:6379":                                                {"fe80:…", brackets},
+		"[::1]":                                                            {"…", brackets},
+		"redis://::1:6379":                                                 {"redis://…", brackets},
+		"rediss://u:" + secret + "@2001:db8::7/2":                          {"rediss://…", brackets},
 		"/run/redis.sock":                                                  {"…", socket},
+		"unix:/run/redis.sock":                                             {"unix:…", socket},
+		"unix://run/redis.sock":                                            {"unix://…", socket},
+		"../redis.sock":                                                    {"…", socket},
+		"~/redis.sock":                                                     {"…", socket},
 		"u:" + secret + "@h:1":                                             {"…", url},
 		secret + "@h:1":                                                    {"…", url},
 		"u:" + secret:                                                      {"u:…", "port: want 1 to 65535"},
