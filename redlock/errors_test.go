@@ -150,7 +150,7 @@ func TestErrorOfDoTellsItsOwnFailureFromItsFunctions(t *testing.T) {
 			require.NoError(t, n.OnCommand(nil))
 			require.NoError(t, n.Slow(time.Millisecond, time.Millisecond))
 		}
-		err = r.Do(t.Context(), []string{"c"}, ttl, func(context.Context, *redlock.Lock) error { t.Error("called"); return nil }, redlock.WithMaxHold(time.Nanosecond))
+		err = r.Do(t.Context(), []string{"c"}, ttl, func(context.Context, *redlock.Lock) error { t.Error("called"); return nil }, redlock.WithMaxHold(time.Millisecond))
 		require.ErrorIs(t, err, redlock.ErrMaxHold)
 		require.ErrorIs(t, err, redlock.ErrNotAcquired)
 	})
