@@ -542,27 +542,15 @@ func TestFirstLockAfterAStandstillFindsConnectionsThatLive(t *testing.T) {
 		cycle(t, r, "a", ttl)
 		assert.Equal(t, before, connects(r), "less than the node timeout")
 
-		// What is on its way is not cut off, and is over soon if the connection is dead.
+		// What is on its way is not cut off.
 		require.NoError(t, c.Slow(50*time.Millisecond, 50*time.Millisecond))
-		for range 10 {
-			cycle(t, r, "a", ttl) // What they take is known.
-		}
-		onItsWay := func() <-chan error {
-			done := make(chan error, 1)
-			go func() {
-				_, err := r.TryLock(context.Background(), []string{"b"}, ttl)
-				done <- err
-			}()
-			time.Sleep(30 * time.Millisecond)
-			testkit.WallOffset(r).Add(int64(300 * time.Millisecond))
-			return done
-		}
-		require.NoError(t, <-onItsWay())
-		time.Sleep(time.Minute)
-		die()
-		require.ErrorIs(t, <-onItsWay(), redlock.ErrNoQuorum)
-		time.Sleep(node.WatchInterval)
-		cycle(t, r, "a", ttl)
-		require.Equal(t, 0, r.Stats().Nodes[0].PendingReleases)
+		done := make(chan error, 1)
+		go func() {
+			_, err := r.TryLock(context.Background(), []string{"b"}, ttl)
+			done <- err
+		}()
+		time.Sleep(30 * time.Millisecond)
+		testkit.WallOffset(r).Add(int64(300 * time.Millisecond))
+		require.NoError(t, <-done)
 	})
 }

@@ -41,7 +41,6 @@ type pipeline struct {
 	// See standstill.go.
 	wakes time.Time     // when the watchdog is due
 	lead  time.Duration // the clock's, when that was set
-	doubt time.Duration // since the node's epoch: when the process ran again; 0: nothing is doubted
 
 	scriptsOnly bool // the server does not know what direct requests take
 
@@ -212,13 +211,9 @@ func (p *pipeline) watch() {
 		n.mu.Unlock()
 		return
 	}
-	switch first, dead := p.looksFirst(now); {
-	case first:
+	if p.pause(now) >= MinStandstill { // First, what has arrived is read.
+		p.sleep(now, Arrival)
 		n.mu.Unlock()
-		return
-	case dead:
-		n.mu.Unlock()
-		_ = p.abort(errStoodStill)
 		return
 	}
 	if limit, broken := n.isBroken(now); broken {

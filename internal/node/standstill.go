@@ -50,25 +50,9 @@ func (p *pipeline) pause(now time.Time) time.Duration {
 	return pause
 }
 
-// looksFirst reports whether the watchdog is to come back once what has arrived is read, and whether the connection is
-// dead, as nothing has come by then. n.mu is held.
-func (p *pipeline) looksFirst(now time.Time) (first, dead bool) {
-	n, doubt := p.node, p.doubt
-	p.doubt = 0
-	switch pause := p.pause(now); {
-	case pause < MinStandstill:
-		return false, doubt > 0 && n.inFlight.len > 0 && n.inFlight.head.sent < doubt
-	case pause > n.Timeout:
-		p.doubt = now.Sub(n.epoch)
-	}
-	p.sleep(now, Arrival+2*n.rtt.smoothed)
-	return true, false
-}
-
 // mayHaveUnread reports whether the process has only begun to run again: that there is no answer says nothing. n.mu is held.
 func (n *Node) mayHaveUnread(now time.Time) bool {
-	p := n.pipeline
-	return p != nil && (p.doubt > 0 || now.Sub(p.wakes) > n.Timeout)
+	return n.pipeline != nil && now.Sub(n.pipeline.wakes) > n.Timeout
 }
 
 // Wake has the connection be made anew if the process has not run for longer than the node timeout, unless answers are
