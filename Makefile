@@ -14,7 +14,7 @@ PEERSFLAGS  ?=
 
 MODULE    := github.com/seed6c881748/redlock
 GOLANGCI  := $(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
-PLATFORMS := windows/amd64 darwin/arm64 linux/386
+PLATFORMS := windows/amd64 linux/386 darwin/arm64
 BUILD     := build
 
 # What the library may depend on, besides the standard library and itself.
@@ -22,6 +22,10 @@ DEPS := github.com/gomodule/redigo golang.org/x/sync
 
 # The modules below this one (bench, ...), which ./... does not reach.
 NESTED := $(patsubst ./%/go.mod,%,$(shell find . -mindepth 2 -name go.mod -not -path './.*' -not -path '*/testdata/*'))
+
+# Modules that nobody imports or installs. Their lint, like the last platform, is for make nightly: compiling what they depend
+# on takes longer than a change should wait.
+INTERNAL := bench bench/etcd compat proof test/publish
 
 # What make check does besides make cover, one after the other: each has as much at a time as there are cores.
 CHECKS := test-race fmt-check vet lint matrix-short tidy-check deps-check cross nested spec snippets bench-smoke quickstart mutants-short
@@ -106,7 +110,7 @@ check-rest: ## everything that CI runs but make cover
 
 # The numbers of seeds, rounds and servers that make check leaves out.
 .PHONY: nightly
-nightly: full race oldest matrix mutants soak spec-long packages-test ## all tests at full size, all servers, all mutants, packages
+nightly: full race oldest matrix lint-internal cross-all mutants soak spec-long packages-test ## all tests at full size, all servers, all mutants, packages
 
 .PHONY: vet
 vet: ## go vet
@@ -119,11 +123,15 @@ OLD_GO := case "$$($(GO) env GOVERSION):$$($(GO) env GOTOOLCHAIN)" in \
 	go1.25*) echo "skipped: golangci-lint needs Go 1.26"; exit 0 ;; esac
 
 .PHONY: lint
-lint: ## golangci-lint, in all modules
-	@$(OLD_GO); set -e; for m in . $(NESTED); do \
+lint: ## golangci-lint, in the modules that people use
+	@$(OLD_GO); set -e; for m in $(or $(LINTED),. $(filter-out $(INTERNAL),$(NESTED))); do \
 		echo "golangci-lint run: $$m"; \
 		(cd "$$m" && $(GOLANGCI) run --allow-parallel-runners --config '$(CURDIR)/.golangci.yml'); \
 	done
+
+.PHONY: lint-internal
+lint-internal: LINTED = $(INTERNAL)
+lint-internal: lint ## golangci-lint, in the others
 
 .PHONY: fmt
 fmt: ## format the Go files of all modules
@@ -155,11 +163,15 @@ deps-check: ## fail if the library depends on what users should not get
 
 # Nothing is run, so nothing need be optimised, which would take a third longer.
 .PHONY: cross
-cross: ## compile for other platforms
-	@set -e; for p in $(PLATFORMS); do \
+cross: ## compile for other platforms: Windows, and one with 32 bits
+	@set -e; for p in $(or $(PLATFORM),$(wordlist 1,2,$(PLATFORMS))); do \
 		echo "go build: $$p"; \
 		CGO_ENABLED=0 GOOS=$${p%/*} GOARCH=$${p#*/} $(GO) build -gcflags='all=-N -l' ./...; \
 	done
+
+.PHONY: cross-all
+cross-all: PLATFORM = $(PLATFORMS)
+cross-all: cross ## compile for all other platforms
 
 # The tests of these take longest, so they begin first.
 LONG := proof otelredlock test/publish cmd/redlock
@@ -285,7 +297,7 @@ matrix: tools ## the tests with servers on the system's and newer ones, or on RE
 	GO='$(GO)' CORES=$(CORES) TIMEOUT=$(TIMEOUT) sh scripts/matrix.sh $(abspath $(REDIS_SERVERS))
 
 .PHONY: matrix-short
-matrix-short: tools ## the same in small, on newer servers only
+matrix-short: tools ## the same in small, on the newest servers only
 	GO='$(GO)' CORES=$(CORES) TIMEOUT=$(TIMEOUT) sh scripts/matrix.sh -short
 
 # How long make chaos takes, in the words of Go: 2h, 5m.

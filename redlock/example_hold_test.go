@@ -176,6 +176,21 @@ func ExampleWithStopTime() {
 	// true
 }
 
+// A job that has failed may be tried again before its minute is over.
+func ExampleWithReleaseOnError() {
+	fails := func(context.Context, *redlock.Lock) error { return errors.New("no mail server") }
+	opts := []redlock.Option{redlock.WithMinHold(time.Minute), redlock.WithReleaseOnError()}
+	fmt.Println(r.Do(ctx, []string{"mail:11h"}, time.Minute, fails, opts...))
+	again, err := other.TryLock(ctx, []string{"mail:11h"}, time.Minute)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("it is free:", again.Unlock(ctx) == nil)
+	// Output:
+	// no mail server
+	// it is free: true
+}
+
 // A job that several machines start at about the same time, and one is to run.
 func ExampleWithMinHold() {
 	hourly := func(r *redlock.Redlock) error {

@@ -103,6 +103,19 @@ func ExampleWithRetryCount() {
 	// Output: attempts: 3
 }
 
+// The wait is limited, and not the work.
+func ExampleWithWait() {
+	work := func(ctx context.Context, _ *redlock.Lock) error {
+		_, limited := ctx.Deadline()
+		fmt.Println("the work has a deadline:", limited)
+		return nil
+	}
+	fmt.Println(r.Do(ctx, []string{"report"}, 10*time.Second, work, redlock.WithWait(5*time.Second)))
+	// Output:
+	// the work has a deadline: false
+	// <nil>
+}
+
 // Between attempts Lock waits for 40 to 60 ms.
 func ExampleWithRetryDelay() {
 	r, err := redlock.New(nodes,

@@ -139,6 +139,9 @@ func contended(t *testing.T, n int, kind string, length time.Duration) (locks in
 func TestSlowMinorityCostsNoMoreThanADeadOne(t *testing.T) {
 	length := scenario(10*time.Second, 2*time.Second)
 	for _, n := range []int{3, 5} {
+		if n == 5 && testing.Short() && raceEnabled {
+			continue // It takes minutes, and shows no other race.
+		}
 		dead, _ := contended(t, n, "dead", length)
 		for _, kind := range []string{"hung", "10 ms away", "50 ms away", "100 ms away"} {
 			if testing.Short() && kind != "hung" && kind != "50 ms away" {

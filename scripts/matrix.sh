@@ -4,8 +4,8 @@
 #   sh scripts/matrix.sh [-short] [SERVER...]
 #
 # Without servers it takes the system's own and those of scripts/servers.sh. With -short the tests are small and CORES
-# servers are tried at a time: nearly all of these tests only wait. The system's own is left out then, as that of all
-# other tests.
+# servers are tried at a time: nearly all of these tests only wait. Of the servers only the newest are taken then; the
+# system's own is that of all other tests.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -43,7 +43,7 @@ fi
 if [ $# = 0 ]; then
 	own=
 	[ -n "$short" ] || own=$(command -v redis-server || command -v valkey-server || true)
-	newer=$(sh scripts/servers.sh)
+	newer=$(sh scripts/servers.sh ${short:+sid})
 	IFS='
 ' # A path may have spaces.
 	# shellcheck disable=SC2086 # words
