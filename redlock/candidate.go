@@ -148,8 +148,7 @@ func (c *candidate) outcome() (*Lock, error) {
 			r: r, o: c.o, claim: c.claim, attempts: c.num, lease: c.lease,
 			start: c.start, until: c.until, extended: c.start,
 		}
-		l.entry.Lock = l
-		r.watch.Add(&l.entry)
+		r.watch.Add(l, &l.entry)
 		r.counters.acquired.Add(1)
 		return l, nil
 	case v == granted:

@@ -34,12 +34,12 @@ type Lock struct {
 	ended    error         // ErrLost once the lock was lost or its release has begun; terminal
 	hold     *hold         // nil before the first KeepAlive
 	repairs  []bool        // by node: a repair is on its way there; nil before the first one
-	oneOf    int           // so many locks serve the same waiters, 0 for one; see want
 	wanted   chan struct{} // of Wanted; nil before its first call
 	isWanted bool          // it is closed
+	oneOf    int32         // so many locks serve the same waiters, 0 for one; see want
 
 	released releaseState
-	entry    clockwatch.Entry
+	entry    clockwatch.Entry // the watch's
 }
 
 // invalid says why l is no Lock, nil if it is one.
@@ -157,7 +157,7 @@ func (l *Lock) Wanted() <-chan struct{} {
 		return l.wanted // Without a look at the queue: of a permit, each is a draw.
 	}
 	if l.Err() == nil { // Or it could hide a later lock of this process.
-		l.r.watch.Want(&l.entry, l.claim.resources) // Before the look at the queue: who joins it after that looks here.
+		l.r.watch.Want(l, &l.entry) // Before the look at the queue: who joins it after that looks here.
 	}
 	if l.r.queue.Waits(l.claim.keys) {
 		l.want()

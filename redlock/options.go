@@ -79,31 +79,28 @@ type options struct {
 	jitter      time.Duration // as it was set
 
 	// What these options of one call, or of New, have set: a jitter from elsewhere is clipped.
-	delayHere, jitterHere bool
+	delayHere, jitterHere, waitHere, countHere bool
 
-	wait                time.Duration // how long Lock and Do wait, instead of retryCount; negative: by that
-	waitHere, countHere bool          // these options have set it, or the count
+	polling, fencing, silent bool
+	freeOnError              bool          // Do leaves no keys if its function has failed
+	wait                     time.Duration // how long Lock and Do wait, instead of retryCount; negative: by that
 
 	backoff        func(attempt int) time.Duration // instead of retryDelay; nil: none
 	retryIf        func(error) bool                // nil: retryDefault
-	polling        bool
-	onBehalf       *waiting.Since // of those on whose behalf a call waits; nil: it does for itself
+	onBehalf       *waiting.Since                  // of those on whose behalf a call waits; nil: it does for itself
 	driftFactor    float64
 	nodeTimeout    time.Duration
 	connectTimeout time.Duration
 	connectionAge  time.Duration // 0: none
 	minHold        time.Duration
-	freeOnError    bool          // Do leaves no keys if its function has failed
 	maxHold        time.Duration // 0: none
 	stopTime       time.Duration
-	fencing        bool
 	fenceLife      time.Duration
 	owner          string
 	quarantine     time.Duration // the longest ttl; 0: none
 	prefix         string
 	setName        string
 	hook           Hook
-	silent         bool // no line to slog's default logger
 	tracer         Tracer
 }
 

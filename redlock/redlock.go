@@ -281,7 +281,7 @@ func init() {
 		lock := l.(*Lock)
 		lock.mu.Lock()
 		defer lock.mu.Unlock()
-		lock.oneOf = k
+		lock.oneOf = int32(k)
 	}
 	settings.OnBehalf = func(since *waiting.Since) any {
 		return option(nil, func(o *options) { o.onBehalf = since })

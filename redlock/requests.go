@@ -74,49 +74,38 @@ func (rd *round) send(req *node.Request, now time.Time) {
 // written, nothing else rids the node.
 func (rd *round) beginLocked(timeout time.Duration) (now time.Time) {
 	now = time.Now()
-	rd.asked, rd.stood = now, 0
+	rd.asked = now.Sub(rd.start)
 	rd.judgeLocked(now)
 	if rd.pending > 0 {
-		rd.expireInLocked(timeout, rd.latest, rd.requests)
+		task, requests := rd.latest, rd.requests
+		rd.timer = time.AfterFunc(timeout, func() {
+			if !rd.looksFirst(task, requests, time.Now()) {
+				rd.expire(task, requests, 0)
+			}
+		})
 	}
 	return now
 }
 
-func (rd *round) expireInLocked(d time.Duration, task *node.Task, requests []node.Request) {
-	due := time.Now().Add(d)
-	rd.timer = time.AfterFunc(d, func() {
-		if !rd.looksFirst(due, time.Now(), task, requests) {
-			rd.expire(task, requests)
-		}
-	})
-}
-
-// looksFirst reports whether the timer is to come back, as it was late: the process has stood still, and what has arrived
-// meanwhile is read first. It counts only if Until is still ahead; see inTimeLocked.
-func (rd *round) looksFirst(due, now time.Time, task *node.Task, requests []node.Request) bool {
-	late := now.Sub(due)
-	if late < node.MinStandstill {
-		return false
-	}
-	rd.r.stoodStill(due, now)
+// looksFirst reports whether the timer comes back in a moment, as it is late: the process has stood still, and what has
+// arrived meanwhile is to be read first. It counts only if Until is still ahead; see inTimeLocked.
+func (rd *round) looksFirst(task *node.Task, requests []node.Request, now time.Time) bool {
 	rd.mu.Lock()
 	defer rd.mu.Unlock()
-	if rd.pending == 0 || task != rd.latest || rd.stood > 0 {
+	late := now.Sub(rd.start) - rd.asked - task.Limit
+	if task != rd.latest || rd.pending == 0 || late < node.MinStandstill {
 		return false
 	}
-	rd.stood = late
-	rd.expireInLocked(node.Arrival, task, requests)
+	rd.r.stoodStill(now.Add(-late), now)
+	rd.timer = time.AfterFunc(node.Arrival, func() { rd.expire(task, requests, late) })
 	return true
 }
 
 // expire is the timer of what was asked with the task: requests that still wait to be written
 // are withdrawn, and who has not answered has not voted, unless nodes were asked again
-// meanwhile. They have another timer.
-func (rd *round) expire(task *node.Task, requests []node.Request) {
+// meanwhile. They have another timer. stood is for how long the process has stood still.
+func (rd *round) expire(task *node.Task, requests []node.Request, stood time.Duration) {
 	now, why := time.Now(), ErrNodeTimeout
-	rd.mu.Lock()
-	stood := rd.stood
-	rd.mu.Unlock()
 	if stood > 0 {
 		why = node.Standstill(stood)
 	} else if !rd.until.IsZero() && rd.until.Passed(rd.r.clock.At(now)) {

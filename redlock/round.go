@@ -29,7 +29,7 @@ type round struct {
 	attempt   int
 	judge     func(t tally, need, n int) verdict
 	start     time.Time
-	asked     time.Time           // when nodes were asked last
+	asked     time.Duration       // when nodes were asked last, since start
 	until     clockwatch.Deadline // lock and extend: a quorum that comes later is none
 	extension *extension          // of an extension
 	grants    *fences.Grants      // of a lock with fencing
@@ -49,7 +49,6 @@ type round struct {
 	ballots  []ballot
 	pending  int
 	tally    tally
-	stood    time.Duration // for how long the process has stood still since nodes were asked last, as the timer says
 	err      error         // what the decision was, or why it was not waited for
 	settled  chan struct{} // closed when no vote is pending; nil while nobody asks
 }
@@ -336,6 +335,8 @@ func (rd *round) quorumError(reason error) *QuorumError {
 	}
 }
 
+func isStandstill(b ballot) bool { return errors.As(b.err, new(node.Standstill)) }
+
 // leaveLocked gives the round's place back when its votes decide it, or when none is
 // pending. That the caller has given up does not: what it has asked is still the nodes'
 // to do, and calls that end early would overload them. rd.mu is held.
@@ -348,7 +349,7 @@ func (rd *round) leaveLocked(now time.Time) {
 		return
 	}
 	s := admission.Sample{Took: now.Sub(rd.start), Timeout: rd.admitted, Answered: v == granted || v == taken}
-	s.Late = v == noQuorum && s.Took >= rd.task.Limit && rd.stood == 0
+	s.Late = v == noQuorum && s.Took >= rd.task.Limit && !slices.ContainsFunc(rd.ballots, isStandstill)
 	hasQueue := func(b ballot) bool { return errors.Is(b.err, node.ErrBehind) }
 	if v == noQuorum && !s.Late && slices.ContainsFunc(rd.ballots, hasQueue) {
 		// Earlier rounds are late there, by what isSilent takes for patience, though this one was not asked.

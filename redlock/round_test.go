@@ -274,11 +274,13 @@ func TestRoundWhoseTimerIsLateLooksFirst(t *testing.T) {
 			rd.ask(time.Now(), 250*time.Millisecond)
 			return rd
 		}
+		looks := func(rd *round, late time.Duration) bool {
+			return rd.looksFirst(rd.latest, rd.requests, time.Now().Add(250*time.Millisecond+late))
+		}
 		require.NoError(t, c.Slow(5*time.Millisecond, 5*time.Millisecond))
-		rd, now := ask(), time.Now()
-		require.False(t, rd.looksFirst(now.Add(1-node.MinStandstill), now, rd.latest, rd.requests), "a busy machine")
-		require.True(t, rd.looksFirst(now.Add(-677*time.Millisecond), now, rd.latest, rd.requests))
-		require.False(t, rd.looksFirst(now.Add(-677*time.Millisecond), now, rd.latest, rd.requests), "once")
+		rd := ask()
+		require.False(t, looks(rd, node.MinStandstill-1), "a busy machine")
+		require.True(t, looks(rd, 677*time.Millisecond))
 		<-rd.decided
 		v, _ := rd.result()
 		require.Equal(t, granted, v)
@@ -290,8 +292,9 @@ func TestRoundWhoseTimerIsLateLooksFirst(t *testing.T) {
 
 		before := r.Stats()
 		require.NoError(t, c.Slow(time.Second, time.Second))
-		rd, now = ask(), time.Now()
-		require.True(t, rd.looksFirst(now.Add(-677*time.Millisecond), now, rd.latest, rd.requests))
+		rd = ask()
+		now := time.Now()
+		require.True(t, looks(rd, 677*time.Millisecond))
 		<-rd.decided
 		assert.Equal(t, node.Arrival, time.Since(now), "it looks, and waits no longer")
 		v, _ = rd.result()
@@ -301,6 +304,7 @@ func TestRoundWhoseTimerIsLateLooksFirst(t *testing.T) {
 		require.ErrorIs(t, err.Votes[0].Err, ErrNodeTimeout)
 		after := r.Stats()
 		assert.Equal(t, before.Standstills+1, after.Standstills)
+		assert.False(t, looks(rd, time.Second), "nothing is waited for")
 		assert.Equal(t, before.Nodes[0].Votes, after.Nodes[0].Votes, "it says nothing about the node")
 		time.Sleep(2 * time.Second)
 	})

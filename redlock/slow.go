@@ -37,7 +37,7 @@ func (rd *round) withoutSlowLocked(now time.Time) verdict {
 	for i := range rd.ballots {
 		switch {
 		case rd.ballots[i].stance != node.Pending:
-		case isSlow(rd.r.nodes[i].Takes(), now.Sub(rd.asked)):
+		case isSlow(rd.r.nodes[i].Takes(), now.Sub(rd.start)-rd.asked):
 			t.unanswered++
 		default:
 			return undecided

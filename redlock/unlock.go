@@ -12,9 +12,9 @@ import (
 // A releaseState is how far the release of a lock has come. It is guarded by the lock's mu.
 type releaseState struct {
 	stage       releaseStage
+	begun       atomic.Bool   // stage has left unreleased; for those who cannot take the lock's mu
 	endedBefore error         // how the lock had ended before: ErrLost, ErrExpired, a loss that the release has shown, or nil
 	done        chan struct{} // closed when the Unlock that is running ends; nil while nobody waits for that
-	begun       atomic.Bool   // stage has left unreleased; for those who cannot take the lock's mu
 	result      error         // of the last Unlock that ended
 }
 
@@ -79,7 +79,7 @@ func (l *Lock) unlock(ctx context.Context) error {
 	late, end := l.beginUnlock(now)
 	h := l.hold
 	l.mu.Unlock()
-	l.r.watch.Remove(&l.entry)
+	l.r.watch.Remove(l, &l.entry)
 	var err error
 	func() {
 		// Deferred, as the tracer is the user's: if it panics, whoever else unlocks, and Close, wait

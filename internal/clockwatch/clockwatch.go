@@ -23,9 +23,9 @@ type Watch struct {
 	clock *Clock
 
 	mu     sync.Mutex // after a Lock's; enter is called with it, locks and holds never
-	locks  []*Entry
-	next   int               // who is looked at next, whether it has ended
-	wanted map[string]*Entry // those that Want has named, by resource
+	locks  []seat
+	next   int             // who is looked at next, whether it has ended
+	wanted map[string]Lock // those that Want has named, by resource
 	holds  map[Hold]struct{}
 	ticker *time.Timer
 	lead   time.Duration // the clock's, at the last look
@@ -41,7 +41,7 @@ type Hold interface {
 // why there may be none any more.
 func New(enter func() error, exit func(), clock *Clock) *Watch {
 	return &Watch{
-		enter: enter, exit: exit, clock: clock, wanted: make(map[string]*Entry), holds: make(map[Hold]struct{}),
+		enter: enter, exit: exit, clock: clock, wanted: make(map[string]Lock), holds: make(map[Hold]struct{}),
 	}
 }
 

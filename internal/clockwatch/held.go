@@ -5,15 +5,23 @@ import "slices"
 // This file is about which locks are held. There may be hundreds of thousands that nobody releases, so no call looks at
 // all of them with the mutex held, which each lock that is taken needs.
 
-// A Lock says why it has ended, nil while it is held.
-type Lock interface{ Err() error }
+// A Lock is one that may be held.
+type Lock interface {
+	Err() error // why it has ended, nil while it is held
+	Resources() []string
+}
 
-// An Entry is a lock as a Watch knows it, whose mutex guards the fields but Lock.
+// An Entry is a lock's place in its Watch, whose mutex guards it.
 type Entry struct {
+	place int32 // from 1; 0: it is not there
+	wants bool  // Wanted finds it
+}
+
+// A seat is what a place has.
+type seat struct {
 	Lock
 
-	place     int      // from 1; 0: it is not there
-	resources []string // that Want has named
+	entry *Entry
 }
 
 // MinSweep is the least number of locks at which those that have ended are looked for.
@@ -21,8 +29,8 @@ const MinSweep = 64
 
 // Add adds a lock. One that is never removed stays until after its end: each Add looks at two others, so that there are
 // no more than about twice as many as are held.
-func (k *Watch) Add(e *Entry) {
-	var others [2]*Entry
+func (k *Watch) Add(l Lock, e *Entry) {
+	var others [2]seat
 	k.mu.Lock()
 	for i := range others {
 		if len(k.locks) > MinSweep {
@@ -30,45 +38,47 @@ func (k *Watch) Add(e *Entry) {
 			others[i] = k.locks[k.next]
 		}
 	}
-	k.locks = append(k.locks, e)
-	e.place = len(k.locks)
+	k.locks = append(k.locks, seat{l, e})
+	e.place = int32(len(k.locks))
 	k.mu.Unlock()
 	for _, other := range others {
-		if other != nil && other.Err() != nil {
-			k.Remove(other)
+		if other.Lock != nil && other.Err() != nil {
+			k.Remove(other.Lock, other.entry)
 		}
 	}
 }
 
 // Remove removes a lock, if it is there.
-func (k *Watch) Remove(e *Entry) {
+func (k *Watch) Remove(l Lock, e *Entry) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if e.place == 0 {
 		return
 	}
-	for _, res := range e.resources {
-		if k.wanted[res] == e {
-			delete(k.wanted, res)
+	if e.wants {
+		for _, res := range l.Resources() {
+			if k.wanted[res] == l {
+				delete(k.wanted, res)
+			}
 		}
 	}
 	end := len(k.locks) - 1
 	last := k.locks[end]
-	k.locks[e.place-1], last.place = last, e.place
-	k.locks[end], e.place, e.resources = nil, 0, nil
+	k.locks[e.place-1], last.entry.place = last, e.place
+	k.locks[end], *e = seat{}, Entry{}
 	k.locks = k.locks[:end]
 }
 
 // Want has Wanted find a lock by its resources, until it is removed.
-func (k *Watch) Want(e *Entry, resources []string) {
+func (k *Watch) Want(l Lock, e *Entry) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if e.place == 0 {
 		return
 	}
-	e.resources = resources
-	for _, res := range resources {
-		k.wanted[res] = e
+	e.wants = true
+	for _, res := range l.Resources() {
+		k.wanted[res] = l
 	}
 }
 
@@ -77,8 +87,8 @@ func (k *Watch) Wanted(resources []string) (found []Lock) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, res := range resources {
-		if e, there := k.wanted[res]; there && !slices.Contains(found, e.Lock) {
-			found = append(found, e.Lock)
+		if l, there := k.wanted[res]; there && !slices.Contains(found, l) {
+			found = append(found, l)
 		}
 	}
 	return found
@@ -99,18 +109,18 @@ func (k *Watch) Held() (held []Lock) {
 // each calls f with the locks that are held, and forgets those that have ended. It goes from the last to the first, as
 // the place of one that is removed is taken by the last: so none is missed.
 func (k *Watch) each(f func(l Lock)) {
-	var some [128]*Entry
+	var some [128]seat
 	for rest := k.Size(); rest > 0; {
 		k.mu.Lock()
 		rest = min(rest, len(k.locks))
 		n := copy(some[:], k.locks[max(rest-len(some), 0):rest])
 		rest -= n
 		k.mu.Unlock()
-		for _, e := range some[:n] {
-			if e.Err() != nil {
-				k.Remove(e)
+		for _, s := range some[:n] {
+			if s.Err() != nil {
+				k.Remove(s.Lock, s.entry)
 			} else {
-				f(e.Lock)
+				f(s.Lock)
 			}
 		}
 	}

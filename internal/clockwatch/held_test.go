@@ -12,7 +12,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-type lease struct{ until time.Time }
+type lease struct {
+	until     time.Time
+	resources []string
+	entry     Entry
+}
+
+func (l *lease) Resources() []string { return l.resources }
 
 func (l *lease) Err() error {
 	if time.Now().Before(l.until) {
@@ -21,27 +27,32 @@ func (l *lease) Err() error {
 	return errors.New("ended")
 }
 
-func until(d time.Duration) *Entry { return &Entry{Lock: &lease{time.Now().Add(d)}} }
+func until(d time.Duration, resources ...string) *lease {
+	return &lease{until: time.Now().Add(d), resources: resources}
+}
+
+func (k *Watch) add(l *lease)    { k.Add(l, &l.entry) }
+func (k *Watch) remove(l *lease) { k.Remove(l, &l.entry) }
 
 func TestHeldForgetsWhatHasEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(nil, nil, nil)
 		assert.Empty(t, s.Held())
 		long := until(time.Hour)
-		s.Add(long)
+		s.add(long)
 		for range 1000 {
-			s.Add(until(time.Second))
+			s.add(until(time.Second))
 			time.Sleep(100 * time.Millisecond)
 		}
 		assert.LessOrEqual(t, s.Size(), MinSweep+2)
 		time.Sleep(time.Second)
 		assert.Equal(t, 1, s.Count())
 		assert.Equal(t, 1, s.Size())
-		s.Add(until(time.Second))
+		s.add(until(time.Second))
 		time.Sleep(time.Second)
 		assert.Len(t, s.Held(), 1, "not at its end any more")
-		s.Remove(long)
-		s.Remove(long)
+		s.remove(long)
+		s.remove(long)
 		assert.Empty(t, s.Held())
 	})
 }
@@ -49,25 +60,25 @@ func TestHeldForgetsWhatHasEnded(t *testing.T) {
 // Who looks for the locks of a resource that want to know of it looks at no others.
 func TestWantedAreFoundByResource(t *testing.T) {
 	k := New(nil, nil, nil)
-	one, other, gone := until(0), until(0), until(0)
-	for _, l := range []*Entry{one, other} {
-		k.Add(l)
+	one, other, gone := until(0, "a", "b"), until(0, "c"), until(0, "a")
+	for _, l := range []*lease{one, other} {
+		k.add(l)
 	}
-	k.Want(one, []string{"a", "b"})
-	k.Want(other, []string{"c"})
-	k.Want(gone, []string{"a"}) // It has been removed.
-	assert.Equal(t, []Lock{one.Lock}, k.Wanted([]string{"a", "b", "x"}))
-	assert.Equal(t, []Lock{one.Lock, other.Lock}, k.Wanted([]string{"b", "c"}))
+	for _, l := range []*lease{one, other, gone} { // The last one has been removed.
+		k.Want(l, &l.entry)
+	}
+	assert.Equal(t, []Lock{one}, k.Wanted([]string{"a", "b", "x"}))
+	assert.Equal(t, []Lock{one, other}, k.Wanted([]string{"b", "c"}))
 	assert.Empty(t, k.Wanted([]string{"x"}))
 
-	later := until(0)
-	k.Add(later)
-	k.Want(later, []string{"b"})
-	k.Remove(one)
+	later := until(0, "b")
+	k.add(later)
+	k.Want(later, &later.entry)
+	k.remove(one)
 	assert.Empty(t, k.Wanted([]string{"a"}))
-	assert.Equal(t, []Lock{later.Lock}, k.Wanted([]string{"b"}), "a later lock on the resource")
-	k.Remove(later)
-	k.Remove(other)
+	assert.Equal(t, []Lock{later}, k.Wanted([]string{"b"}), "a later lock on the resource")
+	k.remove(later)
+	k.remove(other)
 	assert.Empty(t, k.wanted)
 }
 
@@ -75,17 +86,17 @@ func TestWantedAreFoundByResource(t *testing.T) {
 func TestHeldIsWhatWasAddedLessWhatHasEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(1, 2))
-		k, all := New(nil, nil, nil), []*Entry(nil)
+		k, all := New(nil, nil, nil), []*lease(nil)
 		for range 3000 {
 			e := until(time.Duration(1+rng.IntN(400)) * time.Second)
-			k.Add(e)
+			k.add(e)
 			all = append(all, e)
 			if i := rng.IntN(2 * len(all)); i < len(all) {
-				k.Remove(all[i])
+				k.remove(all[i])
 				all = slices.Delete(all, i, i+1)
 			}
 			time.Sleep(time.Second)
-			all = slices.DeleteFunc(all, func(e *Entry) bool { return e.Err() != nil })
+			all = slices.DeleteFunc(all, func(e *lease) bool { return e.Err() != nil })
 			require.LessOrEqual(t, k.Size(), max(2*len(all), MinSweep)+20)
 			if rng.IntN(50) > 0 {
 				continue
@@ -96,7 +107,7 @@ func TestHeldIsWhatWasAddedLessWhatHasEnded(t *testing.T) {
 				held[l] = true
 			}
 			for _, e := range all {
-				require.True(t, held[e.Lock])
+				require.True(t, held[e])
 			}
 		}
 	})
