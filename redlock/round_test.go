@@ -5,6 +5,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unsafe"
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/assert"
@@ -308,4 +309,10 @@ func TestRoundWhoseTimerIsLateLooksFirst(t *testing.T) {
 		assert.Equal(t, before.Nodes[0].Votes, after.Nodes[0].Votes, "it says nothing about the node")
 		time.Sleep(2 * time.Second)
 	})
+}
+
+// Each lock that is taken and released makes two rounds, which are most of what it allocates.
+func TestRoundFitsASizeOfTheAllocator(t *testing.T) {
+	assert.LessOrEqual(t, unsafe.Sizeof(smallRound{})+8, uintptr(1152))
+	assert.LessOrEqual(t, unsafe.Sizeof(Lock{}), uintptr(256))
 }
