@@ -630,6 +630,7 @@ func TestEventSlogHookTellsWhatItHasLeftOut(t *testing.T) {
 	for i, text := range want {
 		assert.Contains(t, lines[i], text)
 	}
+	assert.Equal(t, 1, strings.Count(out.String(), "left_out="), "once")
 }
 
 func TestEventSlogHookTellsOfReleasesThatCameTooLate(t *testing.T) {
