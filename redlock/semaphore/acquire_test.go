@@ -360,8 +360,9 @@ type lastMoment struct {
 }
 
 func (*lastMoment) Begin(ctx context.Context, _ redlock.Op, _ []string) context.Context { return ctx }
-func (*lastMoment) Wants(context.Context, redlock.EventKind) bool                       { return false }
-func (*lastMoment) Event(context.Context, redlock.Event)                                {}
+
+func (*lastMoment) Wants(context.Context, redlock.EventKind) bool { return false }
+func (*lastMoment) Event(context.Context, redlock.Event)          {}
 
 func (m *lastMoment) End(_ context.Context, e redlock.Event) {
 	if e.Kind == redlock.EventAcquired {
