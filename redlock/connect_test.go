@@ -535,6 +535,10 @@ func TestFirstLockAfterAStandstillFindsConnectionsThatLive(t *testing.T) {
 			assert.Less(t, time.Since(begun), 100*time.Millisecond, "handshake, lock and release")
 			synctest.Wait()
 			assert.NotContains(t, kinds(events.TakeAll()), redlock.EventNodeDown, "that is no failure of the nodes")
+
+			c.Kill()
+			time.Sleep(time.Second)
+			assert.Len(t, events.TakeOf(redlock.EventNodeDown), 3, "that is one")
 		}
 		before := connects(r)
 		time.Sleep(time.Minute)

@@ -19,8 +19,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed6c881748/redlock/internal/admission"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/redlock"
+	"github.com/seed6c881748/redlock/test/testkit"
 )
 
 // Whatever it is for which there is no lock, it is the one error to test for, and what
@@ -296,5 +298,24 @@ func TestErrorNamesCredentialsWithoutAScheme(t *testing.T) {
 		require.ErrorContains(t, err, "node 1 of 1")
 		require.ErrorContains(t, err, "credentials need a URL: redis://user:password@host:port")
 		require.NotContains(t, err.Error(), "secret")
+	}
+}
+
+// What is said of a quorum is what New has made of the number of nodes.
+func TestErrorsAndTextsSayWhatAQuorumIs(t *testing.T) {
+	for n, need := range map[int]int{1: 1, 2: 2, 3: 2, 4: 3, 5: 3} {
+		inBubble(t, n, func(t *testing.T, c *testcluster.Cluster) {
+			r := newWarm(t, c)
+			lockElsewhere(t, c, "x", time.Hour)
+			_, err := r.TryLock(t.Context(), []string{"x"}, ttl)
+			assert.Equal(t, need, quorumError(t, err).Need)
+			in, err := r.Inspect(t.Context(), "x")
+			require.NoError(t, err)
+			assert.Equal(t, need, in.Need)
+			assert.Contains(t, fmt.Sprint(r), fmt.Sprintf(", quorum %d (", need))
+			testkit.AdmissionOf(r).Close(admission.ErrTurnedAway)
+			_, err = r.TryLock(t.Context(), []string{"x"}, ttl)
+			assert.Equal(t, need, quorumError(t, err).Need, "no node was asked")
+		})
 	}
 }

@@ -508,6 +508,24 @@ func TestEventsThatAreRecentAreNotTheHooks(t *testing.T) {
 	})
 }
 
+func TestEventOfALossSaysHowManyNodesAreLeft(t *testing.T) {
+	for n, need := range map[int]int{2: 2, 3: 2, 4: 3} {
+		inBubble(t, n, func(t *testing.T, c *testcluster.Cluster) {
+			var rec recorder
+			newWarm(t, c, redlock.WithHook(rec.Hook))
+			for i := range 2 * n { // Each node is lost twice.
+				require.NoError(t, c.Nodes[i%n].Stop())
+				time.Sleep(time.Minute)
+				lost := rec.TakeOf(redlock.EventNodeDown)
+				require.Len(t, lost, 1)
+				require.ErrorContains(t, lost[0].Err, fmt.Sprintf("(%d of %d nodes left, a quorum is %d)", n-1, n, need))
+				require.NoError(t, c.Nodes[i%n].Restart(true))
+				time.Sleep(time.Minute)
+			}
+		})
+	}
+}
+
 func TestEventSlogHookIsQuiet(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		var out bytes.Buffer
@@ -612,6 +630,7 @@ func TestEventSlogHookTellsWhatItHasLeftOut(t *testing.T) {
 	for i, text := range want {
 		assert.Contains(t, lines[i], text)
 	}
+	assert.Equal(t, 1, strings.Count(out.String(), "left_out="), "once")
 }
 
 func TestEventSlogHookTellsOfReleasesThatCameTooLate(t *testing.T) {

@@ -554,3 +554,94 @@ func TestScriptFlushDuringACancelledAttemptLeavesNothing(t *testing.T) {
 		})
 	}
 }
+
+// A lastMoment is a tracer that calls a function when the next round is decided, before the call hears of it.
+type lastMoment struct {
+	come atomic.Pointer[context.CancelFunc]
+}
+
+func (*lastMoment) Begin(ctx context.Context, _ redlock.Op, _ []string) context.Context { return ctx }
+func (*lastMoment) End(context.Context, redlock.Event)                                  {}
+func (*lastMoment) Event(context.Context, redlock.Event)                                {}
+
+func (m *lastMoment) Wants(_ context.Context, kind redlock.EventKind) bool {
+	if kind == redlock.EventDecided {
+		if end := m.come.Swap(nil); end != nil {
+			(*end)()
+		}
+	}
+	return false
+}
+
+// What is won just as the caller goes is the caller's, who has it to release, but for a Do, whose function is not called
+// any more. Nothing else of it stays, and the next in line has the lock at once.
+func TestLockThatIsWonAsItsCallerGoes(t *testing.T) {
+	for name, tt := range map[string]struct {
+		try, do bool
+		opts    []redlock.Option
+	}{
+		"TryLock":         {try: true},
+		"fencing":         {try: true, opts: []redlock.Option{redlock.WithFencing()}},
+		"Lock, in line":   {opts: slowly()},
+		"Lock, in time":   {opts: append(slowly(), redlock.WithWait(time.Hour))},
+		"Lock, polling":   {opts: append(every(time.Second, -1), redlock.WithPolling())},
+		"Do":              {do: true, opts: slowly()},
+		"Do, at once":     {try: true, do: true},
+		"Do, polling":     {do: true, opts: append(every(time.Second, -1), redlock.WithPolling())},
+		"Do, of min hold": {do: true, opts: append(slowly(), redlock.WithMinHold(ttl/2))},
+	} {
+		runInBubble(t, name, 3, func(t *testing.T, c *testcluster.Cluster) {
+			var m lastMoment
+			r := newWarm(t, c, redlock.WithTracer(&m))
+			slowDown(t, c)
+			ctx, cancel := context.WithCancel(t.Context())
+			var held *redlock.Lock
+			if !tt.try {
+				held = lockElsewhere(t, c, "x", time.Hour)
+			}
+			done := make(chan struct{})
+			var l *redlock.Lock
+			var err error
+			call := func() {
+				defer close(done)
+				switch {
+				case tt.do:
+					err = r.Do(ctx, []string{"x"}, ttl, func(context.Context, *redlock.Lock) error {
+						assert.Fail(t, "nobody wants it any more")
+						return nil
+					}, tt.opts...)
+				case tt.try:
+					l, err = r.TryLock(ctx, []string{"x"}, ttl, tt.opts...)
+				default:
+					l, err = r.Lock(ctx, []string{"x"}, ttl, tt.opts...)
+				}
+			}
+			if tt.try {
+				m.come.Store(&cancel)
+				call()
+			} else {
+				go call()
+				time.Sleep(1500 * time.Millisecond) // It has been refused, and listens.
+				m.come.Store(&cancel)
+				require.NoError(t, held.Unlock(t.Context()))
+				<-done
+			}
+			require.ErrorIs(t, ctx.Err(), context.Canceled, "the round was decided")
+			next := newRedlock(t, c)
+			if tt.do {
+				require.ErrorIs(t, err, redlock.ErrNotAcquired)
+				require.ErrorIs(t, err, context.Canceled)
+			} else {
+				require.NoError(t, err)
+				assert.Equal(t, 1, r.Stats().Held)
+				w := startLock(t, next, []string{"x"}, slowly()...)
+				w.takesOver(t, l, 50*time.Millisecond)
+			}
+			begun := time.Now()
+			waitLock(t, next, []string{"x"}, ttl, slowly()...)
+			assert.Less(t, time.Since(begun), 50*time.Millisecond, "it is free")
+			stats := r.Stats()
+			assert.Zero(t, stats.Held+stats.Kept+stats.Waiting+stats.Asking)
+		})
+	}
+}

@@ -160,6 +160,15 @@ func TestADifferenceIsTold(t *testing.T) {
 			}
 		}
 		assert.Equal(t, []EventKind{EventSetsDiffer, EventSetsAgree}, kinds)
+
+		// If it comes again, it is told again.
+		again, _ := client(t, c, "abd")
+		time.Sleep(time.Minute)
+		assert.Equal(t, []string{"sets differ -c +d false"}, to.all()[2:])
+		assert.Len(t, r.Stats().Sets, 1)
+		require.NoError(t, again.Close(t.Context()))
+		time.Sleep(3 * time.Minute)
+		assert.Equal(t, []string{"sets agree -c +d false"}, to.all()[3:])
 	})
 }
 
@@ -277,6 +286,22 @@ func TestADifferenceBesideANodeThatHidesItselfIsTold(t *testing.T) {
 		_, one := client(t, c, "abc")
 		_, other := client(t, c, "abd")
 		time.Sleep(time.Minute)
+		assert.Equal(t, []string{"sets differ -c +d false"}, one.all())
+		assert.Equal(t, []string{"sets differ -d +c false"}, other.all())
+	})
+}
+
+// Nodes that do not tell what they are, are asked again now and then.
+func TestADifferenceIsToldOnceTheNodesTellWhatTheyAre(t *testing.T) {
+	inBubble(t, 4, func(t *testing.T, c *testcluster.Cluster) {
+		_, one := client(t, c, "abc")
+		_, other := client(t, c, "abd")
+		time.Sleep(notesPause * 5 / 2)
+		require.Empty(t, one.all())
+		for _, n := range c.Nodes {
+			require.NoError(t, n.ShowUptime())
+		}
+		time.Sleep(notesPause + time.Minute)
 		assert.Equal(t, []string{"sets differ -c +d false"}, one.all())
 		assert.Equal(t, []string{"sets differ -d +c false"}, other.all())
 	})

@@ -195,6 +195,8 @@ func TestNodeThatWasNeverUpIsLoggedOnce(t *testing.T) {
 		{3, 1, "with one more failure nothing can be locked node=first-day-node3 error=not connected: no such host connected=2 nodes=3 quorum=2"},
 		{5, 1, "1 more may fail before nothing can be locked node=first-day-node5 error=not connected: no such host connected=4 nodes=5 quorum=3"},
 		{3, 2, "nothing can be locked node=first-day-node"},
+		{2, 1, "nothing can be locked node=first-day-node2 error=not connected: no such host connected=1 nodes=2 quorum=2"},
+		{4, 1, "with one more failure nothing can be locked node=first-day-node4 error=not connected: no such host connected=3 nodes=4 quorum=3"},
 	} {
 		inBubble(t, tt.n, func(t *testing.T, c *testcluster.Cluster) {
 			r := newOver(t, firstDay(c, tt.wrong))

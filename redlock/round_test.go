@@ -316,3 +316,17 @@ func TestRoundFitsASizeOfTheAllocator(t *testing.T) {
 	assert.LessOrEqual(t, unsafe.Sizeof(smallRound{})+8, uintptr(1152))
 	assert.LessOrEqual(t, unsafe.Sizeof(Lock{}), uintptr(256))
 }
+
+// All timers that are late because of one standstill count it once, and those of the next one count that.
+func TestStandstillsAreCountedOnceEach(t *testing.T) {
+	r := newOver(t, forbiddenNodes(t, 3))
+	now := time.Now()
+	for i := range 3 {
+		now = now.Add(time.Hour)
+		for range 5 {
+			r.stoodStill(now.Add(-time.Second), now)
+			now = now.Add(time.Millisecond)
+		}
+		assert.EqualValues(t, i+1, r.Stats().Standstills)
+	}
+}

@@ -1,11 +1,15 @@
 package redlock_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -133,6 +137,43 @@ func TestWaitSubscriptionIsDoneWithoutIfThePoolHasOneConnection(t *testing.T) {
 			assert.Len(t, said, 3)
 		})
 	}
+}
+
+// That nothing is heard of a node is told once, and again if it has worked meanwhile.
+func TestWaitSubscriptionThatFailsAgainIsToldAgain(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		var spent atomic.Bool // No node gets a second connection.
+		nodes := make([]redlock.Node, len(c.Nodes))
+		for i, n := range c.Nodes {
+			nodes[i] = redlock.Node{Name: n.Name(), Pool: redlock.PoolFunc(func(ctx context.Context) (redis.Conn, error) {
+				if spent.Load() {
+					return nil, errors.New("spent")
+				}
+				return n.Conn(ctx)
+			})}
+		}
+		var rec recorder
+		r := newOver(t, nodes, redlock.WithHook(rec.Hook))
+		warm(t, r)
+		for range 3 {
+			held := lockElsewhere(t, c, "x", time.Hour)
+			spent.Store(true)
+			w := startLock(t, r, []string{"x"}, slowly()...)
+			time.Sleep(10 * node.MaxRelisten)
+			said := map[string]int{}
+			for _, e := range rec.TakeOf(redlock.EventPolling) {
+				said[e.Node]++
+			}
+			for _, n := range c.Nodes {
+				assert.Equal(t, 1, said[n.Name()])
+			}
+			spent.Store(false)
+			time.Sleep(2 * node.MaxRelisten)
+			w.takesOver(t, held, 10*time.Millisecond)
+			assert.Empty(t, rec.TakeOf(redlock.EventPolling))
+			time.Sleep(node.ListenFor + time.Second)
+		}
+	})
 }
 
 // Nobody waits for a subscription.

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -354,4 +356,47 @@ func TestWatch(t *testing.T) {
 	require.NoError(t, p.cmd.Process.Signal(os.Interrupt))
 	p.wait()
 	assert.NotContains(t, p.out.String(), "\x1b", "colour, or a picture, without a terminal")
+}
+
+// All subcommands know what a quorum of an even number of nodes is.
+func TestQuorumOfAnEvenNumberOfNodes(t *testing.T) {
+	for n, need := range map[int]int{2: 2, 4: 3} {
+		t.Run(strconv.Itoa(n), func(t *testing.T) {
+			c := testcluster.RunServers(t, n)
+			tool := func(args ...string) (code int, out string) {
+				code, out, _ = execTool(t, c, slices.Concat(args[:1], slow, args[1:])...)
+				return code, out
+			}
+			hold(t, c, "x")
+			require.NoError(t, c.First(need-1).Set("half", tokens.New(), time.Hour))
+			code, out := tool("status", "x")
+			assert.Equal(t, exitOK, code)
+			assert.Contains(t, out, fmt.Sprintf(", on %d of %d nodes (%d needed)", n, n, need))
+			code, out = tool("status", "half")
+			assert.Equal(t, exitNo, code)
+			assert.Contains(t, out, "half  not held: no token is on a quorum, ")
+			code, out = tool("list")
+			assert.Equal(t, exitOK, code)
+			assert.Regexp(t, `(?m)^half +partial`, out)
+			_, out = tool("check")
+			assert.NotContains(t, out, "needed")
+
+			for i := range n - need + 1 { // The last one is too much.
+				require.NoError(t, c.Nodes[i].Stop())
+				left, want, says := n-1-i, exitOK, "restore a node before you restart another one"
+				if left < need {
+					want, says = exitNoQuorum, "no lock can be got or extended"
+				}
+				code, out = tool("status", "x")
+				assert.Equal(t, want, code, out)
+				assert.Contains(t, out, fmt.Sprintf("%d of %d nodes answer, %d needed: %s", left, n, need, says))
+				code, out = tool("check")
+				assert.Equal(t, exitUnfit, code)
+				assert.Contains(t, out, fmt.Sprintf("%d of %d nodes answer in time, %d needed", left, n, need))
+				assert.Equal(t, left < need, strings.Contains(out, "needed: no lock can be got"), out)
+				code, out = tool("list")
+				assert.Equal(t, exitOK, code, "what a quorum has is on one of those that are left: %s", out)
+			}
+		})
+	}
 }

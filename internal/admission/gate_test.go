@@ -132,21 +132,26 @@ func TestGateEndsTheWaitOfOneWhoseContextEnds(t *testing.T) {
 		_, queued, _ := g.Stats()
 		assert.Zero(t, queued)
 
-		// At the moment of its turn: the place is free for the next one.
-		ctx, cancel = context.WithCancel(t.Context())
-		first, second := make(chan error), make(chan error)
-		go func() { _, err := g.Enter(ctx, testTimeout); first <- err }()
-		synctest.Wait()
-		go func() { _, err := g.Enter(context.Background(), testTimeout); second <- err }()
-		synctest.Wait()
-		g.mu.Lock()
-		g.freeLocked()
-		cancel()
-		g.mu.Unlock()
-		require.ErrorIs(t, <-first, context.Canceled)
-		require.NoError(t, <-second)
-		busy, queued, limit := g.Stats()
-		assert.Equal(t, []int{limit, 0}, []int{busy, queued})
+		// At the moment of its turn, just before or after it: the place is free for the next one.
+		for _, before := range []bool{true, false} {
+			ctx, cancel = context.WithCancel(t.Context())
+			first, second := make(chan error), make(chan error)
+			go func() { _, err := g.Enter(ctx, testTimeout); first <- err }()
+			synctest.Wait()
+			go func() { _, err := g.Enter(context.Background(), testTimeout); second <- err }()
+			synctest.Wait()
+			g.mu.Lock()
+			if before {
+				cancel()
+			}
+			g.freeLocked()
+			cancel()
+			g.mu.Unlock()
+			require.ErrorIs(t, <-first, context.Canceled)
+			require.NoError(t, <-second)
+			busy, queued, limit := g.Stats()
+			assert.Equal(t, []int{limit, 0}, []int{busy, queued})
+		}
 	})
 }
 

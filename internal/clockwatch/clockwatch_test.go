@@ -41,3 +41,26 @@ func TestHoldsLookOnceForEachJump(t *testing.T) {
 		k.Leave(h)
 	})
 }
+
+// The clock is watched from each first hold to the last one's end, as often as there are holds again. What happened
+// between is none of the later one's business.
+func TestHoldsLookThoughOthersHaveEndedBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var m clocks
+		k := New(func() error { return nil }, func() {}, m.clock())
+		for range 3 {
+			m.sleep(time.Hour)
+			h := new(hold)
+			require.NoError(t, k.Keep(h))
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			assert.Zero(t, h.looked.Load(), "it began after the sleep")
+			m.sleep(time.Second)
+			time.Sleep(tick)
+			synctest.Wait()
+			assert.EqualValues(t, 1, h.looked.Load())
+			k.Leave(h)
+			time.Sleep(time.Minute)
+		}
+	})
+}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -37,6 +38,8 @@ type situation struct {
 }
 
 const most = -1
+
+const evenNumber = "beside a fault there are five nodes"
 
 // A fault is a second thing that is wrong while a situation is played, which five nodes can do with.
 type fault struct {
@@ -84,7 +87,7 @@ func (on situation) size(beside fault) int {
 	if beside.begin != nil {
 		return 5
 	}
-	return max(on.nodes, 3)
+	return cmp.Or(on.nodes, 3)
 }
 
 // expected returns the alerts that are to fire.
@@ -273,6 +276,9 @@ var situations = map[string]situation{
 
 	"one of five nodes is down":           {nodes: 5, away: 1, play: served(func(s *scene) { s.stop(1) })},
 	"two of five nodes are down":          {nodes: 5, away: 2, alone: "with one more it is another situation", play: served(func(s *scene) { s.stop(2) })},
+	"one of four nodes is down":           {nodes: 4, away: 1, alone: evenNumber, play: served(func(s *scene) { s.stop(1) })},
+	"two of four nodes are down":          {nodes: 4, away: most, alone: evenNumber, play: served(func(s *scene) { s.stop(2) }), fires: []string{"NoQuorum"}},
+	"one of two nodes is down":            {nodes: 2, away: most, alone: evenNumber, play: served(func(s *scene) { s.stop(1) }), fires: []string{"NoQuorum"}},
 	"one of three nodes is down":          {away: 1, play: served(func(s *scene) { s.stop(1) })},
 	"one of three nodes hangs":            {away: 1, play: served(func(s *scene) { s.with(s.nodes[:1], (*testcluster.Node).Hang) })},
 	"one of three nodes answers too late": {away: 1, play: served(func(s *scene) { s.with(s.nodes[:1], tooLate) }), fires: []string{"SlowNode"}},

@@ -2,6 +2,7 @@ package redlockhttp_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -306,6 +307,30 @@ func TestSetsThatDifferAreWrong(t *testing.T) {
 					onlyText(t, h, test.over)
 				}
 			})
+		})
+	}
+}
+
+// The quorum is that of New whatever the number of nodes: two can do without none of them, and four without one.
+func TestQuorumOfAnyNumberOfNodes(t *testing.T) {
+	for n, need := range map[int]int{1: 1, 2: 2, 3: 2, 4: 3, 5: 3} {
+		synctest.Test(t, func(t *testing.T) {
+			c := testcluster.RunBubble(t, n)
+			r := newRedlock(t, c)
+			h := redlockhttp.Handler(r)
+			testkit.Warm(t, r)
+			assert.Empty(t, texts(t, h))
+			assert.Equal(t, need, state(t, h).Need)
+			for down := 1; down <= n; down++ {
+				require.NoError(t, c.Nodes[down-1].Stop())
+				time.Sleep(time.Second)
+				all := strings.Join(texts(t, h), "\n")
+				assert.Equal(t, n-down == need, strings.Contains(all, "warning: With one more node away there is no quorum: "), "%d of %d: %s", down, n, all)
+				assert.Equal(t, n-down < need, strings.Contains(all, "bad: There is no quorum: "), "%d of %d: %s", down, n, all)
+				if n-down < need {
+					assert.Regexp(t, fmt.Sprintf(`, and %d votes? (is|are) needed\.`, need), all)
+				}
+			}
 		})
 	}
 }

@@ -3,7 +3,9 @@ package semaphore_test
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -350,4 +352,63 @@ func TestRetriesDoNotEnd(t *testing.T) {
 			unlock(t, b.got(t))
 		}
 	})
+}
+
+// A lastMoment is a tracer that calls a function when a lock was got, before the call hears of it.
+type lastMoment struct {
+	come atomic.Pointer[context.CancelFunc]
+}
+
+func (*lastMoment) Begin(ctx context.Context, _ redlock.Op, _ []string) context.Context { return ctx }
+
+func (*lastMoment) Wants(context.Context, redlock.EventKind) bool { return false }
+func (*lastMoment) Event(context.Context, redlock.Event)          {}
+
+func (m *lastMoment) End(_ context.Context, e redlock.Event) {
+	if e.Kind == redlock.EventAcquired {
+		if end := m.come.Swap(nil); end != nil {
+			(*end)()
+		}
+	}
+}
+
+// A permit that is won just as its caller goes is the caller's, or is given back: which of them is chance.
+func TestPermitThatIsWonAsItsCallerGoes(t *testing.T) {
+	for name, call := range map[string]func(ctx context.Context, s *semaphore.Semaphore) (*semaphore.Permit, error){
+		"Acquire":    func(ctx context.Context, s *semaphore.Semaphore) (*semaphore.Permit, error) { return s.Acquire(ctx) },
+		"TryAcquire": func(ctx context.Context, s *semaphore.Semaphore) (*semaphore.Permit, error) { return s.TryAcquire(ctx) },
+		"Do": func(ctx context.Context, s *semaphore.Semaphore) (*semaphore.Permit, error) {
+			return nil, s.Do(ctx, func(ctx context.Context, _ *semaphore.Permit) error {
+				assert.Fail(t, "nobody wants it any more")
+				return ctx.Err()
+			})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			testkit.InBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+				var m lastMoment
+				r := testkit.NewWarm(t, c, redlock.WithTracer(&m))
+				s, other := newSemaphore(t, r, 2), process(t, c, 2)
+				for range 40 {
+					taken := acquireAll(t, other, 1)
+					ctx, cancel := context.WithCancel(t.Context())
+					m.come.Store(&cancel)
+					p, err := call(ctx, s)
+					require.ErrorIs(t, ctx.Err(), context.Canceled, "one was won")
+					if err == nil {
+						unlock(t, p)
+					} else {
+						require.ErrorIs(t, err, redlock.ErrNotAcquired)
+					}
+					synctest.Wait()
+					begun := time.Now()
+					unlock(t, append(taken, acquireAll(t, other, 1)...)...)
+					assert.Less(t, time.Since(begun), 50*time.Millisecond, "it is free")
+					stats := r.Stats()
+					assert.Zero(t, stats.Held+stats.Kept+stats.Waiting+stats.Asking)
+				}
+				requireNothingLeft(t, c)
+			})
+		})
+	}
 }
