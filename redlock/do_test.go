@@ -336,7 +336,7 @@ func TestDoThatEndsDuringAnExtensionTellsOfNoLoss(t *testing.T) {
 		assert.Positive(t, s.Extended)
 		assert.Empty(t, log.String())
 		for _, e := range events.TakeAll() {
-			assert.NoError(t, e.Err, "%v", e.Kind)
+			require.NoError(t, e.Err, "%v", e.Kind)
 		}
 		assert.Empty(t, r.RecentEvents()[3:], "but that nodes are up")
 

@@ -107,7 +107,7 @@ func (rd *round) looksFirst(task *node.Task, requests []node.Request, now time.T
 func (rd *round) expire(task *node.Task, requests []node.Request, stood time.Duration) {
 	now, why := time.Now(), ErrNodeTimeout
 	if stood > 0 {
-		why = node.Standstill(stood)
+		why = node.StandstillError(stood)
 	} else if !rd.until.IsZero() && rd.until.Passed(rd.r.clock.At(now)) {
 		why = errTooLate
 	}

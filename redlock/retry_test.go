@@ -226,7 +226,8 @@ func TestWaitIsLimitedByWithWait(t *testing.T) {
 				l, err := other.TryLock(t.Context(), []string{"a"}, time.Hour)
 				require.NoError(t, err)
 				for _, d := range []time.Duration{0, time.Second, 30 * time.Second} {
-					waited, err := do(d)
+					var waited time.Duration
+					waited, err = do(d)
 					assert.Equal(t, d, waited)
 					require.ErrorIs(t, err, ErrTaken)
 					require.ErrorIs(t, err, ErrNotAcquired)
@@ -286,16 +287,15 @@ func TestHolderOfTheSameRedlockIsNamed(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r, other := newRedlock(t, c), newRedlock(t, c)
 		const own = "a lock of this Redlock holds it"
-		err := r.Do(t.Context(), []string{"a", "b"}, ttl, func(context.Context, *Lock) error {
-			_, err := r.Lock(t.Context(), []string{"b"}, ttl) // Not with the context of the work.
-			require.ErrorContains(t, err, own)
-			_, err = r.Lock(t.Context(), []string{"b"}, ttl, WithWait(time.Second))
-			require.ErrorContains(t, err, own)
-			_, err = other.Lock(t.Context(), []string{"b"}, ttl)
-			require.ErrorIs(t, err, ErrTaken)
-			require.NotContains(t, err.Error(), own)
-			return nil
-		})
+		l, err := r.Lock(t.Context(), []string{"a", "b"}, time.Minute)
 		require.NoError(t, err)
+		_, err = r.Lock(t.Context(), []string{"b"}, ttl)
+		require.ErrorContains(t, err, own)
+		_, err = r.Lock(t.Context(), []string{"b"}, ttl, WithWait(time.Second))
+		require.ErrorContains(t, err, own)
+		_, err = other.Lock(t.Context(), []string{"b"}, ttl)
+		require.ErrorIs(t, err, ErrTaken)
+		require.NotContains(t, err.Error(), own)
+		require.NoError(t, l.Unlock(t.Context()))
 	})
 }

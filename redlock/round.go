@@ -335,7 +335,7 @@ func (rd *round) quorumError(reason error) *QuorumError {
 	}
 }
 
-func isStandstill(b ballot) bool { return errors.As(b.err, new(node.Standstill)) }
+func isStandstill(b ballot) bool { return errors.As(b.err, new(node.StandstillError)) }
 
 // leaveLocked gives the round's place back when its votes decide it, or when none is
 // pending. That the caller has given up does not: what it has asked is still the nodes'

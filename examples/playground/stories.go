@@ -26,7 +26,7 @@ var stories = []story{
 	{
 		name: "majority", title: "A majority dies", about: "Two dead nodes do no harm. With three, there are no locks for a while.",
 		steps: []step{
-			{does: "lock A", waits: "client A has the lock", until: holds("A"), then: "keep A", says: keepsIt("A")},
+			{does: "lock A", waits: "client A has the lock", until: holds("A"), then: "keep A", says: keepsIt},
 			{does: "kill 4,kill 5", waits: "both are down", says: func(st *stage) string {
 				return say(len(st.with(down)) == 2, "%s are dead. The other three are still a majority.", capital(nodesText(st.with(down))))
 			}},
@@ -62,7 +62,7 @@ var stories = []story{
 	{
 		name: "suspended", title: "The holder is suspended", about: "Its lock ends while it sleeps. A fence stops what it writes too late.",
 		steps: []step{
-			{does: "lock A", waits: "client A has the lock", until: holds("A"), then: "keep A", says: keepsIt("A")},
+			{does: "lock A", waits: "client A has the lock", until: holds("A"), then: "keep A", says: keepsIt},
 			{does: "lock B", waits: "client B stands in line", until: waits("B"), says: behind("B", "A")},
 			{does: "suspend A", waits: "it stands still", says: func(st *stage) string {
 				a := st.client("A")
@@ -91,7 +91,7 @@ var stories = []story{
 	{
 		name: "forgotten", title: "Nodes lose their keys", about: "A majority forgets who has the lock, and a second client gets in.",
 		steps: []step{
-			{does: "lock A", waits: "client A has the lock", until: holds("A"), then: "keep A", says: keepsIt("A")},
+			{does: "lock A", waits: "client A has the lock", until: holds("A"), then: "keep A", says: keepsIt},
 			{
 				does: "let A,empty 1,empty 2,empty 3,lock B", waits: "client B has the lock, too", until: holds("B"),
 				says: func(st *stage) string {
@@ -112,7 +112,7 @@ var stories = []story{
 		name: "quarantine", title: "… with quarantine", about: "The same loss. Nodes that have forgotten grant nothing until it is safe.", quarantine: true,
 		steps: []step{
 			{does: "lock A", waits: "client A has the lock", until: holds("A"), then: "keep A", says: func(st *stage) string {
-				text := keepsIt("A")(st)
+				text := keepsIt(st)
 				return say(text != "" && st.p.quarantine, "The same again, but the clients have the option WithQuarantine. %s", text)
 			}},
 			{
@@ -147,13 +147,11 @@ func say(so bool, format string, args ...any) string {
 	return fmt.Sprintf(format, args...)
 }
 
-// keepsIt says that the client keeps its lock alive, and which nodes store its key.
-func keepsIt(name string) func(*stage) string {
-	return func(st *stage) string {
-		stored := st.nodesOf(name)
-		return say(st.client(name).keeps() && len(stored) >= need, "Client %s has the lock, and keeps it alive. %s store its key.",
-			name, capital(nodesText(stored)))
-	}
+// keepsIt says that client A keeps its lock alive, and which nodes store its key.
+func keepsIt(st *stage) string {
+	stored := st.nodesOf("A")
+	return say(st.client("A").keeps() && len(stored) >= need, "Client A has the lock, and keeps it alive. %s store its key.",
+		capital(nodesText(stored)))
 }
 
 // behind says that a client waits for another one.

@@ -48,7 +48,7 @@ func isOwn(why error) bool {
 			return true
 		}
 	}
-	return conn.ErrorCode(why) == "WRONGTYPE" || errors.As(why, new(Standstill))
+	return conn.ErrorCode(why) == "WRONGTYPE" || errors.As(why, new(StandstillError))
 }
 
 // noWrites are the errors by which a server refuses writes alone.

@@ -19,16 +19,16 @@ const (
 	Arrival = 20 * time.Millisecond
 )
 
-// A Standstill is the vote of a node, or the end of a connection, if the process has not run for so long while an
+// A StandstillError is the vote of a node, or the end of a connection, if the process has not run for so long while an
 // answer may have come.
-type Standstill time.Duration
+type StandstillError time.Duration
 
-func (s Standstill) Error() string {
+func (s StandstillError) Error() string {
 	return fmt.Sprintf("redlock: node timeout, as this process stood still for %s", brief.Duration(time.Duration(s)))
 }
 
 // Is reports that it is a node timeout, too.
-func (Standstill) Is(target error) bool { return target == ErrTimeout }
+func (StandstillError) Is(target error) bool { return target == ErrTimeout }
 
 // sleep has the watchdog come back after d. n.mu is held.
 func (p *pipeline) sleep(now time.Time, d time.Duration) {
@@ -71,7 +71,7 @@ func (n *Node) Wake(now time.Time) {
 	}
 	n.leave()
 	n.resumes = true
-	p.endLocked(Standstill(pause))
+	p.endLocked(StandstillError(pause))
 	n.mu.Unlock()
 	p.wire.Forget()
 	p.wire.Abort()

@@ -24,7 +24,7 @@ func (v *Votes) Add(out *Outcome) {
 		v.taken.Add(1)
 	case out.Stance == Gone:
 		v.lost.Add(1)
-	case errors.Is(out.Err, ErrWithdrawn), errors.As(out.Err, new(Standstill)):
+	case errors.Is(out.Err, ErrWithdrawn), errors.As(out.Err, new(StandstillError)):
 	case errors.Is(out.Err, ErrTimeout):
 		v.timeout.Add(1)
 	case errors.Is(out.Err, ErrOverloaded):
