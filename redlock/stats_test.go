@@ -804,6 +804,7 @@ func TestUnresponsiveNodeBesideAnotherFault(t *testing.T) {
 		require.NoError(t, c.Nodes[1].Slow(0, 0))
 		restart(t, c, 1, 10*time.Second, true)
 		assert.Empty(t, unresponsive(r))
+		time.Sleep(2 * time.Second) // A write is tried in this time, and goes well.
 		slow(t, c.Nodes[1])
 		require.NoError(t, call(t, r))
 		assert.Empty(t, unresponsive(r), "what it has missed before does not count")
