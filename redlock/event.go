@@ -31,9 +31,9 @@ const (
 	// EventDecided means that a round was decided, and its call went on. It sets Op, Resources,
 	// Attempt, Votes (a node not yet heard has ErrPending), Took, and Err or, for a lock and an
 	// extension that succeeded, Until. That is the result of the votes at that moment: an
-	// extension still fails if its caller is suspended until after Until, or if an Unlock overtakes
-	// it. One by KeepAlive or Do that is overtaken has no Err, as nothing was lost. If some nodes are
-	// asked again, because votes are split or for a fence, the round is decided once more.
+	// extension still fails if an Unlock overtakes it (Overtaken), or if its caller is suspended
+	// until after Until. If some nodes are asked again, because votes are split or for a fence, the
+	// round is decided once more.
 	EventDecided EventKind = "decided"
 
 	// EventSettled means that the last node of a round has answered or timed out, which may
@@ -166,6 +166,10 @@ type Event struct {
 
 	Position   int // see EventWaiting
 	TurnedAway int // see EventOverloaded; attempts
+
+	// Overtaken is whether the release of the lock has begun while the round was an extension of it. Keys that
+	// it does not find are then no loss.
+	Overtaken bool
 
 	Node    string // the node's name, in events of nodes
 	Unknown int    // see EventNodeCleaned

@@ -69,7 +69,7 @@ func (l *Lock) extendNow(ctx context.Context, le *lease, h *hold) error {
 	rd.until, rd.task.Lives = until, le.validity
 	rd.extension = &extension{
 		validUntil: validUntil, want: l.want, settle: func(ballots []ballot) { l.repair(ballots, le) },
-		overtaken: func() bool { return h != nil && l.released.begun.Load() },
+		overtaken: l.released.begun.Load,
 	}
 	timeout := l.o.nodeTimeout
 	if h != nil {

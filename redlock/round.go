@@ -58,7 +58,7 @@ type round struct {
 type extension struct {
 	validUntil clockwatch.Deadline    // the end of the lock's validity, before which the quorum must come, too
 	want       func()                 // called when a node says that somebody waits
-	overtaken  func() bool            // it is a hold's, and the lock's release has begun: what nodes say of it means nothing
+	overtaken  func() bool            // the lock's release has begun: that keys are gone is no loss
 	settle     func(ballots []ballot) // called once when no vote is pending and the verdict was a yes
 }
 
@@ -236,9 +236,6 @@ func (rd *round) decideLocked(err error) {
 }
 
 func (rd *round) eventLocked(kind EventKind, err error) {
-	if err != nil && rd.extension != nil && rd.extension.overtaken() {
-		err = nil
-	}
 	if !rd.r.wants(rd.ctx, kind, err) || err == nil && rd.grants != nil && rd.grants.Fence == 0 {
 		return // Without a fence it is no lock yet; what comes of it is told when nodes have raised their counters.
 	}
@@ -246,6 +243,7 @@ func (rd *round) eventLocked(kind EventKind, err error) {
 		Kind: kind, Op: rd.op, Resources: append([]string(nil), rd.claim.resources...), Attempt: int(rd.attempt),
 		Votes: rd.votesLocked(), Took: time.Since(rd.start), Err: err, Owner: tokens.LabelOf(rd.claim.token()),
 	}
+	e.Overtaken = rd.extension != nil && rd.extension.overtaken()
 	if err == nil {
 		e.Until = rd.until.Mono
 		if rd.extension != nil {

@@ -67,7 +67,7 @@ func (h *slogHook) log(ctx context.Context, e Event) {
 	case EventNodeCleaned:
 		h.logger.DebugContext(ctx, "redlock: node cleaned up", "node", e.Node, "unknown", e.Unknown, "cleaned", e.Cleaned)
 	case EventDecided:
-		if e.Err != nil && (e.Op != OpUnlock || !errors.Is(e.Err, ErrLost)) { // EventReleased tells that.
+		if e.Err != nil && !e.Overtaken && (e.Op != OpUnlock || !errors.Is(e.Err, ErrLost)) { // EventReleased tells that.
 			h.failed(ctx, e, "redlock: round failed")
 		}
 	case EventHoldAtRisk:
