@@ -10,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/internal/testcluster"
 )
 
 // inBubble plays on a playground in fake time. Each sentence that is said is held against what is so.
@@ -130,7 +132,9 @@ func TestAMajorityDies(t *testing.T) {
 func TestAReleaseNamesThoseThatAnswered(t *testing.T) {
 	inBubble(t, func(p *player) {
 		p.press("lock A")
+		p.mu.Lock()
 		granted := slices.Clone(p.st.client("A").yes)
+		p.mu.Unlock()
 		require.Len(t, granted, need)
 		p.press("kill "+granted[0], "kill "+granted[1], "release A")
 		p.says("Client A has released the lock: " + nodesText(p.st.with("")) + " have deleted its key.")
@@ -218,6 +222,9 @@ func TestStories(t *testing.T) {
 func TestStoriesShowWhatIsSo(t *testing.T) {
 	for _, s := range stories {
 		for _, ttl := range []time.Duration{time.Second, 8 * time.Second, 20 * time.Second} {
+			if ttl == 20*time.Second && testing.Short() && testcluster.RaceEnabled {
+				continue // It takes a minute and a half.
+			}
 			t.Run(fmt.Sprintf("%s %v", s.name, ttl), func(t *testing.T) {
 				inBubbleFor(t, ttl, func(p *player) {
 					if ttl == 8*time.Second {
