@@ -558,3 +558,85 @@ func TestFirstLockAfterAStandstillFindsConnectionsThatLive(t *testing.T) {
 		require.NoError(t, <-done)
 	})
 }
+
+// Two further ways into a standstill: nothing was asked on the connection yet, and what comes first is no attempt.
+func TestStandstillIsOverSoon(t *testing.T) {
+	over := func(t *testing.T, r *redlock.Redlock, within time.Duration) {
+		t.Helper()
+		for begun := time.Now(); ; time.Sleep(50 * time.Millisecond) {
+			l, err := r.TryLock(t.Context(), []string{"b"}, ttl)
+			if err == nil {
+				require.NoError(t, l.Unlock(t.Context()))
+				return
+			}
+			require.Less(t, time.Since(begun), within, "%v", err)
+		}
+	}
+	runInBubble(t, "a young connection", 3, func(t *testing.T, c *testcluster.Cluster) {
+		nodes, die := mortalNodes(c)
+		var events testkit.Recorder
+		r := newOver(t, nodes, redlock.WithHook(events.Hook))
+		require.NoError(t, r.Ready(t.Context()))
+		time.Sleep(300 * time.Millisecond)
+		die()
+		testkit.WallOffset(r).Add(int64(time.Hour))
+		cycle(t, r, "a", ttl)
+		assert.NotContains(t, kinds(events.TakeAll()), redlock.EventNodeDown)
+	})
+	for _, slept := range []time.Duration{100 * time.Millisecond, 2 * time.Second, time.Hour} {
+		runInBubble(t, "a release comes first, "+slept.String(), 3, func(t *testing.T, c *testcluster.Cluster) {
+			nodes, die := mortalNodes(c)
+			r := newOver(t, nodes)
+			l := tryLock(t, r, []string{"a"}, 2*time.Hour)
+			time.Sleep(2 * time.Second)
+			die()
+			testkit.WallOffset(r).Add(int64(slept))
+			err := l.Unlock(t.Context())
+			if slept > redlock.DefaultNodeTimeout {
+				require.NoError(t, err, "its connection is a new one")
+			}
+			over(t, r, 2*time.Second)
+		})
+	}
+	runInBubble(t, "again and again", 3, func(t *testing.T, c *testcluster.Cluster) {
+		nodes, die := mortalNodes(c)
+		r := newOver(t, nodes)
+		cycle(t, r, "a", ttl)
+		stop := make(chan struct{})
+		defer close(stop)
+		go func() {
+			for {
+				select {
+				case <-stop:
+					return
+				case <-time.After(15 * time.Millisecond):
+					testkit.WallOffset(r).Add(int64(60 * time.Millisecond))
+				}
+			}
+		}()
+		time.Sleep(time.Millisecond)
+		die()
+		over(t, r, 3*time.Second)
+	})
+	runInBubble(t, "the wall clock was set back", 3, func(t *testing.T, c *testcluster.Cluster) {
+		nodes, die := mortalNodes(c)
+		r := newOver(t, nodes)
+		cycle(t, r, "a", ttl)
+		testkit.WallOffset(r).Add(-int64(time.Hour))
+		cycle(t, r, "a", ttl)
+		time.Sleep(time.Second)
+		die()
+		testkit.WallOffset(r).Add(int64(time.Minute))
+		cycle(t, r, "a", ttl)
+	})
+	runInBubble(t, "none, with a short node timeout", 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c, redlock.WithNodeTimeout(5*time.Millisecond))
+		cycle(t, r, "a", ttl)
+		before := connects(r)
+		for range 20 {
+			testkit.WallOffset(r).Add(int64(8 * time.Millisecond))
+			time.Sleep(20 * time.Second)
+		}
+		assert.Equal(t, before, connects(r))
+	})
+}

@@ -79,7 +79,7 @@ func (co *core) wake(now time.Time) {
 	const grain = int64(10 * time.Millisecond) // Not each attempt is to write what all read.
 	wall := now.Add(co.wall()).UnixNano()
 	last := co.attempted.Load()
-	if wall-last < grain {
+	if 0 <= wall-last && wall-last < grain { // Below 0 the wall clock was set back.
 		return
 	}
 	co.attempted.Store(wall)

@@ -75,7 +75,7 @@ func (l *Lock) runHeld(ctx context.Context, began time.Time, fn func(ctx context
 	kept := l.keepAlive(ctx)
 	returned := false
 	defer func() {
-		if l.o.freeOnError && (err != nil || !returned) {
+		if l.o.freeOnError && (err != nil || !returned) && !l.released.begun.Load() {
 			l.claim.keptUntil.Store(nil)
 		}
 		_ = l.unlock(ctx) // joinEnd says what has come of it, whoever began it.

@@ -380,3 +380,22 @@ func TestDoGivesBackTheMinHoldOfAJobThatFailed(t *testing.T) {
 		requireReleased(t, c)
 	})
 }
+
+func TestDoThatWasUnlockedKeepsItsMinHoldThoughItFails(t *testing.T) {
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
+		err := r.Do(t.Context(), []string{"a"}, time.Minute, func(ctx context.Context, l *redlock.Lock) error {
+			time.Sleep(50 * time.Millisecond)
+			require.NoError(t, c.Stop())
+			require.ErrorIs(t, l.Unlock(ctx), redlock.ErrNoQuorum)
+			require.NoError(t, c.Restart(true))
+			return assert.AnError
+		}, redlock.WithMinHold(30*time.Second), redlock.WithReleaseOnError())
+		require.ErrorIs(t, err, assert.AnError)
+		time.Sleep(5 * time.Second)
+		for _, n := range c.Nodes {
+			assert.Contains(t, keys(t, n), "a")
+		}
+		time.Sleep(time.Minute)
+		requireReleased(t, c)
+	})
+}

@@ -17,6 +17,7 @@ func (rd *round) ask(start time.Time, timeout time.Duration) {
 	now := rd.beginLocked(timeout)
 	requests := rd.requests
 	rd.mu.Unlock()
+	rd.r.wake(now)
 	for i := range requests {
 		if requests[i].Task != nil {
 			rd.send(&requests[i], now)

@@ -299,3 +299,20 @@ func TestHolderOfTheSameRedlockIsNamed(t *testing.T) {
 		require.NoError(t, l.Unlock(t.Context()))
 	})
 }
+
+// A caller that goes as the wait ends hears of its own context.
+func TestWaitWithWaitThatEndsAsTheCallerGoes(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r, other := newRedlock(t, c), newRedlock(t, c)
+		_, err := other.TryLock(t.Context(), []string{"a"}, time.Hour)
+		require.NoError(t, err)
+		for range 200 {
+			ctx, cancel := context.WithCancel(t.Context())
+			time.AfterFunc(time.Second, cancel)
+			_, err := r.Lock(ctx, []string{"a"}, ttl, WithWait(time.Second))
+			require.ErrorIs(t, err, ErrTaken)
+			require.NotErrorIs(t, err, context.DeadlineExceeded)
+			cancel()
+		}
+	})
+}

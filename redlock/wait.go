@@ -305,8 +305,10 @@ func (a *acquisition) attemptsInTime(ctx context.Context) (*Lock, error) {
 	limited, cancel := context.WithTimeout(ctx, a.o.wait)
 	defer cancel()
 	l, err := a.attempts(limited)
-	if e := (*waitError)(nil); ctx.Err() == nil && errors.As(err, &e) && errors.Is(e.cause, context.DeadlineExceeded) {
-		e.cause = fmt.Errorf("redlock: waited for %v", a.o.wait)
+	if e := (*waitError)(nil); errors.As(err, &e) && errors.Is(e.cause, context.DeadlineExceeded) {
+		if e.cause = ctx.Err(); e.cause == nil {
+			e.cause = fmt.Errorf("redlock: waited for %v", a.o.wait)
+		}
 	}
 	return l, err
 }

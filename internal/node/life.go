@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -25,7 +26,7 @@ func (n *Node) run() {
 				n.fail(nodeClosed, ErrClosed)
 				return
 			}
-			wait = redial.after(p.served, p.wrongServer != nil, time.Since(began), time.Now())
+			wait = redial.after(p.served || errors.As(err, new(StandstillError)), p.wrongServer != nil, time.Since(began), time.Now())
 		} else {
 			wait = redial.failed()
 		}

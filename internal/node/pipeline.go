@@ -39,8 +39,9 @@ type pipeline struct {
 	dozing     bool      // the watchdog sleeps until the next PING is due
 
 	// See standstill.go.
-	wakes time.Time     // when the watchdog is due
-	lead  time.Duration // the clock's, when that was set
+	wakes  time.Time     // when the watchdog is due
+	lead   time.Duration // the clock's, when that was set
+	looked bool          // the watchdog was late, and has put its look off
 
 	scriptsOnly bool // the server does not know what direct requests take
 
@@ -211,7 +212,8 @@ func (p *pipeline) watch() {
 		n.mu.Unlock()
 		return
 	}
-	if p.pause(now) >= MinStandstill { // First, what has arrived is read.
+	p.looked = p.pause(now) >= MinStandstill && !p.looked
+	if p.looked { // First, what has arrived is read; once, or a process that is throttled would never get beyond it.
 		p.sleep(now, Arrival)
 		n.mu.Unlock()
 		return

@@ -52,7 +52,7 @@ func (p *pipeline) pause(now time.Time) time.Duration {
 
 // mayHaveUnread reports whether the process has only begun to run again: that there is no answer says nothing. n.mu is held.
 func (n *Node) mayHaveUnread(now time.Time) bool {
-	return n.pipeline != nil && now.Sub(n.pipeline.wakes) > n.Timeout
+	return n.pipeline != nil && now.Sub(n.pipeline.wakes) > max(n.Timeout, MinStandstill)
 }
 
 // Wake has the connection be made anew if the process has not run for longer than the node timeout, unless answers are
@@ -65,7 +65,7 @@ func (n *Node) Wake(now time.Time) {
 		return
 	}
 	pause := p.pause(now)
-	if pause <= n.Timeout {
+	if pause <= max(n.Timeout, MinStandstill) {
 		n.mu.Unlock()
 		return
 	}

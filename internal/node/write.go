@@ -117,6 +117,8 @@ func (p *pipeline) next(batch []wireRequest) (_ []wireRequest, dropped []*Reques
 		p.dozing = false
 		if now := time.Now(); p.pause(now) < MinStandstill { // Or the watchdog is to notice it.
 			p.sleep(now, WatchInterval)
+		} else {
+			p.watchdog.Reset(0) // It may not be due for long: its timer stood still, too.
 		}
 	}
 	return batch, dropped, true
