@@ -555,6 +555,7 @@ func TestFirstLockAfterAStandstillFindsConnectionsThatLive(t *testing.T) {
 		}()
 		time.Sleep(30 * time.Millisecond)
 		testkit.WallOffset(r).Add(int64(300 * time.Millisecond))
+		cycle(t, r, "c", ttl) // It notices.
 		require.NoError(t, <-done)
 	})
 }

@@ -399,3 +399,15 @@ func TestDoThatWasUnlockedKeepsItsMinHoldThoughItFails(t *testing.T) {
 		requireReleased(t, c)
 	})
 }
+
+// The log leaves out what a release has overtaken, and only that.
+func TestSlogHookLeavesOutWhatWasOvertaken(t *testing.T) {
+	var log strings.Builder
+	hook := redlock.SlogHook(slog.New(slog.NewTextHandler(&log, nil)))
+	e := redlock.Event{Kind: redlock.EventDecided, Op: redlock.OpExtend, Resources: []string{"a"}, Err: redlock.ErrNoQuorum, Overtaken: true}
+	hook(t.Context(), e)
+	assert.Empty(t, log.String())
+	e.Overtaken = false
+	hook(t.Context(), e)
+	assert.Contains(t, log.String(), "round failed")
+}
