@@ -124,7 +124,7 @@ const (
 
 	// EventSetsDiffer means that a client that shares Node, and the prefix, was given other nodes, or that two
 	// addresses of this client lead to one server (Node is empty then). It sets Set, and Err to its text. It is
-	// sent once it was seen twice, at least 10 s apart, which takes up to a minute.
+	// sent once a note says it that was written after it was first seen, which takes up to a minute.
 	EventSetsDiffer EventKind = "sets differ"
 
 	// EventSetsAgree means that such a difference was not seen for a minute. It sets Node and Set.

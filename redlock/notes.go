@@ -78,10 +78,6 @@ const (
 	// notesEvery is how often a client looks at the notes, ± 20 %. The first look comes sooner.
 	notesEvery = 10 * time.Second
 
-	// notesApart is by how much two clients may have last found a server that is gone now: a look, and what the two
-	// messages take.
-	notesApart = notesEvery*6/5 + 2*sets.Late
-
 	// notesPause is when a node is asked again that does not tell who it is, or forbids to ask.
 	notesPause = 10 * time.Minute
 
@@ -121,13 +117,14 @@ type noted struct {
 	pause time.Time // until when it is not asked again, since it does not tell
 }
 
-// found is a difference that was seen. It is told when it was seen again, in a note that was written anew, as a single
-// one may have been written late; and if both have found their server behind a name anew. When a replica takes over,
-// whoever asks nothing has the old server in its notes for a while.
+// found is a difference that was seen. It is told once it holds of something later than its first sight: in a note that
+// was written since, as a single one may have been delivered late; and if both find a server behind the same name, each
+// has found its own there since. If a replica has taken over, nobody finds the old server after somebody else has found
+// the new one, though whoever asks nothing has the old one in its notes for long.
 type found struct {
 	SetDifference
 
-	until time.Time // it was so
+	until time.Time // it held, as far as the note says
 	told  bool
 }
 
@@ -284,7 +281,7 @@ func (k *notes) see(d *found) {
 	}
 	d.Since = f.Since
 	f.SetDifference = d.SetDifference
-	if !f.told && d.Seen.Sub(d.Since) >= notesEvery && d.until.Sub(f.until) > notesApart {
+	if !f.told && d.until.Sub(d.Since) > 3*sets.Late {
 		f.told = true
 		k.tell(EventSetsDiffer, f)
 	}
