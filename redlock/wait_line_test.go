@@ -564,6 +564,7 @@ func TestWaitTurnsAreNotTakenByAProcessThatComesBack(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		a := newRedlock(t, c)
 		held := tryLock(t, a, []string{"x"}, time.Hour)
+		synctest.Wait() // It is held on all nodes: the lines of all are the same.
 		near := startLock(t, newRedlock(t, c), []string{"x"}, slowly()...)
 		distant := startLock(t, far(t, c), []string{"x"}, slowly()...)
 		time.Sleep(time.Second)
