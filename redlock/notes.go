@@ -76,7 +76,7 @@ func (d *SetDifference) clone() SetDifference {
 
 const (
 	// notesEvery is how often a client looks at the notes, ± 20 %. The first look comes sooner.
-	notesEvery = 10 * time.Second
+	notesEvery = 8 * time.Second
 
 	// notesPause is when a node is asked again that does not tell who it is, or forbids to ask.
 	notesPause = 10 * time.Minute

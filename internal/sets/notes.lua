@@ -18,7 +18,7 @@ if not run or not uptime then return '' end
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local life, at, off, what, set = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4], ARGV[5]
 
--- A line that is more than a quarter as old as it may get is written again by whoever comes.
+-- A line that is more than a fifth as old as it may get is written again by whoever comes.
 local fresh, kept, others = false, {}, {}
 local text = redis.pcall('GET', KEYS[1])
 if type(text) ~= 'string' or #text > 65536 then text = '' end
@@ -29,7 +29,7 @@ for line in string.gmatch(text, '[^\n]+') do
     if key ~= what then
       kept[#kept + 1] = line
       others[#others + 1] = string.format('%.0f %s', age, theirs)
-    elseif age <= life / 4 then
+    elseif age <= life / 5 then
       fresh = true
     end
   end

@@ -59,18 +59,22 @@ func (s *Set) Key() string {
 	return tokens.Digest(s.Label + "\n" + strings.Join(runs, "\n"))
 }
 
-// IsIn reports whether another set says all that this one does.
+// IsIn reports whether another set says all that this one does: also that two of its addresses lead to one server.
 func (s *Set) IsIn(o *Set) bool {
 	if s.Label != o.Label || len(s.Servers) != len(o.Servers) {
 		return false
 	}
+	left := slices.Clone(o.Servers)
 	for i := range s.Servers {
 		mine := &s.Servers[i]
-		if mine.Run != "" && !slices.ContainsFunc(o.Servers, func(t Server) bool {
-			return t.Run == mine.Run && (t.isFresh() || !mine.isFresh())
-		}) {
+		if mine.Run == "" {
+			continue
+		}
+		at := slices.IndexFunc(left, func(t Server) bool { return t.Run == mine.Run && (t.isFresh() || !mine.isFresh()) })
+		if at < 0 {
 			return false
 		}
+		left = slices.Delete(left, at, at+1)
 	}
 	return true
 }

@@ -110,6 +110,7 @@ func TestASetSaysAllThatAnotherSays(t *testing.T) {
 		"seen earlier":             {"a=1 b=2:90:60", "a=1 b=2:90:5", false, true},
 		"each as good as just now": {"a=1:90:2 b=2:90:9", "a=1:90:1 b=2:90:5", true, true},
 		"another server":           {"a=1 b=2", "a=1 b=3", false, false},
+		"one server twice":         {"a=1 b=1", "a=1 b=2", false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, of := set(t, c.s), set(t, c.of)
