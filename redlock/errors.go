@@ -244,10 +244,10 @@ func (e *QuorumError) Unwrap() error { return e.reason }
 func (e *QuorumError) Is(target error) bool { return target == ErrNotAcquired && e.Op == OpLock }
 
 // RetryAfter returns how long it takes until a quorum of nodes may grant the lock, by what the
-// votes say of the holder's keys and of quarantines. Use it for a Retry-After header, or to
-// decide when to try again. It is 0 if the votes do not say, as when nodes gave no answer or
-// several clients split the votes. The lock may be free earlier, as it may be released, or
-// later, as it may be extended.
+// votes say of the holder's keys and of quarantines: when those of a dead holder end. It is 0
+// if the votes do not say, as when nodes gave no answer or several clients split the votes. The
+// lock may be free much earlier, as it may be released, or later, as it may be extended; so a
+// Retry-After header should not say more than the work takes.
 func (e *QuorumError) RetryAfter() time.Duration {
 	if e.Op != OpLock || e.Need < 1 || len(e.Votes) < e.Need {
 		return 0

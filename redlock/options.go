@@ -250,7 +250,7 @@ func WithConnectionAge(d time.Duration) Option {
 // what these may be fast by, and how long a process may stand still before the caller's next step.
 //
 // A machine that is refused should wait, as the other one may get no lock in the end: for so long
-// that its wait and the difference of the clocks together are shorter than d.
+// that its wait and the difference of the instants at which callers begin are together shorter than d.
 //
 // A ttl that leaves less than d after the longest attempt (three node timeouts, or the validity)
 // is raised. d must not be negative, nor exceed the ttl. Default 0.
