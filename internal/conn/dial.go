@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	_ "github.com/seed6c881748/redlock/internal/redigo" // It must compile first.
 )
 
 // maxDial bounds what GetContext's context does not.
