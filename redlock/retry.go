@@ -67,7 +67,7 @@ func (a *acquisition) nameOwn(err error) {
 	for _, l := range a.r.watch.Held() {
 		l := l.(*Lock)
 		if holder != "" && slices.ContainsFunc(l.claim.resources, a.has) && l.Holder() == holder {
-			e.gaveUp += "; a lock of this Redlock holds it: use that one, or pass on its context, which FromContext reads"
+			e.gaveUp += "; a lock of this Redlock, in this process, holds it"
 			return
 		}
 	}
