@@ -52,7 +52,10 @@ var (
 // are the same in all processes and differ from each other; see gocron.WithName.
 //
 // A Locker is safe for concurrent use. Several schedulers can share it.
-type Locker struct{ ticks *ticks.Locker }
+type Locker struct {
+	ticks  *ticks.Locker
+	prefix string // of jobs' names
+}
 
 // NewLocker returns a Locker that locks the resource "gocron:" + name for each job.
 //
@@ -82,7 +85,20 @@ func NewLocker(r *redlock.Redlock, ttl, minHold time.Duration, opts ...redlock.O
 	if err != nil {
 		return nil, fmt.Errorf("redlockgocron: %w", err)
 	}
-	return &Locker{locker}, nil
+	return &Locker{ticks: locker, prefix: "gocron:"}, nil
+}
+
+// WithBareNames returns a Locker that locks the name of a job itself, as github.com/go-co-op/gocron-redis-lock does: while a
+// fleet goes over from that one, process by process, old and new ones exclude each other. Who is refused leaves out the tick
+// at once, as with that one, since the other one's lock is free again as soon as its run is over. So a tick is run twice if
+// processes ask later than that; and it is left out if whoever comes first stands still and gets no lock. When all have gone
+// over, take the Locker without it.
+//
+// The names of jobs are then resources among those of the program: a lock of the same name keeps the job from being run.
+func (l *Locker) WithBareNames() *Locker {
+	bare := *l.ticks
+	bare.Leaves = true
+	return &Locker{ticks: &bare}
 }
 
 // Lock locks the job with this name. While another process has it, or too few nodes answer, Lock waits, and
@@ -94,7 +110,7 @@ func NewLocker(r *redlock.Redlock, ttl, minHold time.Duration, opts ...redlock.O
 // gocron unlocks after the run, and ignores whether the lock was held to the end. The events of the
 // Redlock say so.
 func (l *Locker) Lock(ctx context.Context, name string) (gocron.Lock, error) {
-	lock, err := l.ticks.Lock(ctx, "gocron:"+name, 0)
+	lock, err := l.ticks.Lock(ctx, l.prefix+name, 0)
 	if err != nil {
 		return nil, fmt.Errorf("redlockgocron: job %q: %w", name, err)
 	}

@@ -44,6 +44,29 @@ func TestOneInstanceRunsAJob(t *testing.T) {
 	})
 }
 
+// A fleet goes over from gocron-redis-lock, which has the bare name locked for as long as the job runs, by one try.
+func TestBareNames(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cluster, one, _ := lockers(t, tick, tick/2)
+		l := one.WithBareNames()
+		release := cluster.Take("report", tick)
+		start := time.Now()
+		_, err := l.Lock(t.Context(), "report")
+		require.ErrorIs(t, err, redlock.ErrTaken)
+		assert.Less(t, time.Since(start), time.Millisecond, "the other one's run may be over in a moment, and this tick with it")
+		release()
+
+		lock, err := l.Lock(t.Context(), "report")
+		require.NoError(t, err)
+		assert.NotEmpty(t, cluster.Holder("report"))
+		require.NoError(t, lock.Unlock(t.Context()))
+		assert.NotEmpty(t, cluster.Holder("report"), "for the rest of the min hold")
+		other, err := one.Lock(t.Context(), "report")
+		require.NoError(t, err, "without it, the names are others")
+		require.NoError(t, other.Unlock(t.Context()))
+	})
+}
+
 // The winner of a tick may stall for longer than the node timeout, and give up. The others have not left out
 // the tick by then: one of them runs it.
 func TestATickIsRunThoughTheWinnerGivesUp(t *testing.T) {

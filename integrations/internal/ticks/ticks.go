@@ -20,7 +20,12 @@ const MaxWait = 5 * time.Second
 type Locker struct {
 	Redlock            *redlock.Redlock
 	TTL, MinHold, Wait time.Duration
-	options            []redlock.Option
+
+	// Leaves has whoever is refused leave the tick out at once: a holder that keeps no min hold has its lock free again
+	// as soon as its run is over.
+	Leaves bool
+
+	options []redlock.Option
 }
 
 // NewLocker returns a Locker whose locks live for ttl, and for minHold at least. It waits for a lock, at most for
@@ -35,7 +40,7 @@ func NewLocker(r *redlock.Redlock, ttl, minHold, wait time.Duration, opts []redl
 	}
 	// The caller's first: the min hold and the wait are none of theirs.
 	opts = append(opts[:len(opts):len(opts)], redlock.WithMinHold(minHold), redlock.WithRetryCount(-1))
-	return &Locker{r, ttl, minHold, min(wait, MaxWait), opts}, nil
+	return &Locker{Redlock: r, TTL: ttl, MinHold: minHold, Wait: min(wait, MaxWait), options: opts}, nil
 }
 
 // Lock locks the resource of a job. It gives up when the wait is over, or when it sees that another process has
@@ -74,6 +79,9 @@ func (l *Locker) mayGet(err error, wait time.Duration) bool {
 	var refused *redlock.QuorumError
 	if !errors.Is(err, redlock.ErrTaken) || !errors.As(err, &refused) {
 		return errors.Is(err, redlock.ErrNoQuorum)
+	}
+	if l.Leaves {
+		return false
 	}
 	var left time.Duration
 	for _, v := range refused.Votes {
