@@ -22,7 +22,9 @@ set -eu
 cd "$(dirname "$0")/.."
 
 module=github.com/seed6c881748/redlock
-released="cmd/redlock otelredlock integrations/*" # As in test/publish.
+# As in test/publish. What a line requires besides the library, the ones before it have.
+released="cmd/redlock otelredlock integrations/*"
+pools="integrations/redsync/redis/goredis/*"
 version=${1:-}
 
 die() {
@@ -36,13 +38,37 @@ printf '%s' "$version" | tr '\n' ' ' | grep -qE "^v[01]\.$part\.$part(-[0-9A-Za-
 number=${version#v}
 [ -z "$(git status --porcelain)" ] || die "there are changes that are not committed"
 branch=$(git symbolic-ref --short -q HEAD) || die "HEAD is not on a branch"
-modules=
+
+# A module whose folder ends in the major version of another library has that one, too, as the go command wants it: of
+# v0.91.0 and v1.2.3, v9.91.0 and v9.1002.3. Its tags are named by the folder above.
+version_of() {
+	case $1 in
+	*/v[2-9])
+		rest=${version#v?.}
+		minor=${rest%%.*}
+		[ "${version%%.*}" = v0 ] || minor=$((1000 + minor))
+		echo "${1##*/}.$minor.${rest#*.}"
+		;;
+	*) echo "$version" ;;
+	esac
+}
+tag_of() {
+	case $1 in
+	*/v[2-9]) echo "${1%/*}/$(version_of "$1")" ;;
+	*) echo "$1/$version" ;;
+	esac
+}
+present() {
+	for m in "$@"; do
+		if [ -f "$m/go.mod" ]; then echo "$m"; fi
+	done
+}
+first=$(present $released)
+second=$(present $pools)
+modules="$first $second"
 tags=$version
-for m in $released; do
-	if [ -f "$m/go.mod" ]; then
-		modules="$modules $m"
-		tags="$tags $m/$version"
-	fi
+for m in $modules; do
+	tags="$tags $(tag_of "$m")"
 done
 for t in $tags; do
 	! git rev-parse -q --verify "refs/tags/$t" >/dev/null || die "the tag $t exists"
@@ -99,25 +125,30 @@ git ls-files '*.md' llms.txt | while read -r f; do # With the first release, thi
 done
 git commit -q -a -m "Release $version"
 proxy || die "the library could not be packed"
-for m in $modules; do
-	(cd "$m" && go mod edit -dropreplace="$module" -require="$module@$version" && released_go mod tidy) ||
-		die "$m does not get along with $module@$version"
+for level in "$first" "$second"; do
+	for m in $level; do
+		edit=
+		for replaced in $(sed -n "s:^[[:space:]]*\\(replace \\)*\\($module[^ ]*\\) => .*:\\2:p" "$m/go.mod"); do
+			edit="$edit -dropreplace=$replaced -require=$replaced@$(version_of "${replaced#"$module"/}")"
+		done
+		(cd "$m" && go mod edit $edit && released_go mod tidy) || die "$m does not get along with $module@$version"
+	done
+	git commit -q -a --amend --no-edit
+	proxy || die "the modules could not be packed"
 done
-git commit -q -a --amend --no-edit
 release=$(git rev-parse HEAD)
 
-proxy || die "the modules could not be packed"
 for m in $modules; do
 	grep -q '^replace' "$m/go.mod" && die "$m/go.mod has a replace line besides the library's"
 	(cd "$m" && released_go mod tidy -diff && released_go vet ./...) || die "$m of the release does not build"
 	if (cd "$m" && released_go list -f '{{.Name}}' .) | grep -qx main; then
-		released_go install "$module/$m@$version" || die "$m cannot be installed"
+		released_go install "$module/$m@$(version_of "$m")" || die "$m cannot be installed"
 		echo "release: go install $module/$m@$version works"
 	fi
 done
 mkdir "$work/user"
 (cd "$work/user" && released_go mod init example.com/user 2>/dev/null && for m in . $modules; do
-	released_go get "$module/$m@$version" || exit 1
+	released_go get "$module/$m@$(version_of "$m")" || exit 1
 done) || die "a user's go get fails"
 
 [ ! -f cmd/redlock/go.mod ] || packages || die "the packages of the tool cannot be built"
@@ -125,8 +156,8 @@ ${PAGE:-make chaos-page} || die "the page of a chaos run cannot be written"
 [ -z "$(git status --porcelain)" ] || die "the packages have changed the tree"
 
 for m in $modules; do
-	up=$(echo "$m" | sed 's:[^/]*:..:g')
-	(cd "$m" && go mod edit -replace="$module=$up/" && go mod tidy) || die "$m does not go back to the library beside it"
+	git checkout -q "$start" -- "$m/go.mod" "$m/go.sum"
+	(cd "$m" && go mod tidy) || die "$m does not go back to the library beside it"
 done
 if [ -n "$modules" ]; then
 	git commit -q -a -m "Build the other modules from the library beside them again" -m "As before $version."

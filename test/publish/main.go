@@ -20,6 +20,9 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/mod/module"
@@ -31,7 +34,7 @@ const library = "github.com/seed6c881748/redlock"
 // released returns the folders of all modules of a tree that users get. Those of the others serve
 // the repository itself.
 func released(tree string) (folders []string) {
-	for _, pattern := range []string{".", "cmd/redlock", "otelredlock", "integrations/*"} {
+	for _, pattern := range []string{".", "cmd/redlock", "otelredlock", "integrations/*", "integrations/redsync/redis/goredis/*"} {
 		found, _ := fs.Glob(os.DirFS(tree), path.Join(pattern, "go.mod")) // No pattern is malformed.
 		for _, file := range found {
 			folders = append(folders, path.Dir(file))
@@ -39,6 +42,33 @@ func released(tree string) (folders []string) {
 	}
 	return folders
 }
+
+// versionOf is the version that a module gets. One whose folder ends in the major version of another library has that one,
+// too, as the go command wants it: of v0.91.0 and v1.2.3, v9.91.0 and v9.1002.3.
+func versionOf(folder, version string) string {
+	major := path.Base(folder)
+	if !majorRE.MatchString(major) {
+		return version
+	}
+	own, rest, _ := strings.Cut(strings.TrimPrefix(version, "v"), ".")
+	minor, patch, _ := strings.Cut(rest, ".")
+	if own != "0" {
+		n, _ := strconv.Atoi(minor)
+		minor = strconv.Itoa(1000 + n)
+	}
+	return major + "." + minor + "." + patch
+}
+
+// tagOf is the tag that a module gets.
+func tagOf(folder, version string) string {
+	in := folder
+	if majorRE.MatchString(path.Base(folder)) {
+		in = path.Dir(folder) // The go command has it so.
+	}
+	return path.Join(in, versionOf(folder, version))
+}
+
+var majorRE = regexp.MustCompile(`^v[2-9]$`)
 
 func main() {
 	log.SetFlags(0)
@@ -76,7 +106,7 @@ func writeProxy(repo, commit, version, proxy string) (err error) {
 		if err = os.WriteFile(filepath.Join(dir, "LICENSE"), license, 0o600); err != nil {
 			return err
 		}
-		m := module.Version{Path: path.Join(library, folder), Version: version}
+		m := module.Version{Path: path.Join(library, folder), Version: versionOf(folder, version)}
 		if err = writeModule(dir, m, proxy); err != nil {
 			return fmt.Errorf("%s: %w", m, err)
 		}

@@ -84,8 +84,10 @@ func (c clone) script(version string) *exec.Cmd {
 func TestARelease(t *testing.T) {
 	requireShell(t)
 	const next = "v0.91.0"
-	c := newClone(t, "otelredlock", "integrations/goredis")
-	require.ElementsMatch(t, []string{tool, "otelredlock", "integrations/goredis"}, c.modules())
+	// The last one requires the two before it.
+	besides := []string{"otelredlock", "integrations/goredis", "integrations/redsync", "integrations/redsync/redis/goredis/v9"}
+	c := newClone(t, besides...)
+	require.ElementsMatch(t, append(besides, tool), c.modules())
 	before := c.git("rev-parse", "HEAD")
 	built := c.notePackages()
 	if !testing.Short() {
@@ -110,15 +112,15 @@ func TestARelease(t *testing.T) {
 	require.NoError(t, writeProxy(c.dir, commit, next, proxy))
 	user := newConsumer(t, proxy)
 	for _, folder := range released(c.dir) {
-		tag := path.Join(folder, next)
+		tag := tagOf(folder, next)
 		assert.Contains(t, out, fmt.Sprintf("git tag -a %s -m '%s' %s", tag, tag, c.git("rev-parse", commit)))
-		user.run("go", "get", path.Join(library, folder)+"@"+next)
+		user.run("go", "get", path.Join(library, folder)+"@"+versionOf(folder, next))
 	}
 	for _, folder := range c.modules() {
 		mod := c.file(commit, folder+"/go.mod")
 		assert.NotContains(t, mod, "replace", "go install takes no module with one")
 		assert.Contains(t, mod, library+" "+next+"\n")
-		assert.Contains(t, c.file("HEAD", folder+"/go.mod"), "replace "+library+" => ../", "built from what is beside it again")
+		assert.Contains(t, c.file("HEAD", folder+"/go.mod"), library+" => ../", "built from what is beside it again")
 		c.run("go", "-C", folder, "mod", "tidy", "-diff")
 	}
 	bin := t.TempDir()
