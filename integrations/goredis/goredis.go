@@ -44,6 +44,16 @@ func Node(client redis.UniversalClient) redlock.Node {
 	return node(c.Options())
 }
 
+// FailoverNode returns a node that connects as a client of redis.NewFailoverClient does: to the master that the Sentinels
+// name. Node refuses such a client, as the node is a replica after a failover, which may lack the latest locks, so that two
+// may hold one. It is here for programs that have one server behind Sentinels, and know that. Other clients are as with Node.
+func FailoverNode(client *redis.Client) redlock.Node {
+	if client == nil || client.Options().Addr != failoverAddr {
+		return Node(client)
+	}
+	return node(client.Options())
+}
+
 // refused returns a node that New refuses.
 func refused(client, why string) redlock.Node {
 	return dial.Refused(client, "%s: make a node of a redis.NewClient for each of several independent masters", why)

@@ -1,21 +1,22 @@
 package redsync
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"strings"
+	"slices"
 
 	"github.com/seed6c881748/redlock/redlock"
 )
 
 // The errors of calls; test for them with errors.Is. The errors of the library, such as redlock.ErrTaken, match, too.
 var (
-	// ErrFailed means that Lock has got no lock for another reason than what the nodes said: its context
-	// ended, the quorum came too late, the Redlock was closed, or an argument is wrong.
+	// ErrFailed means that Lock has got no lock, and not because of what the nodes said: the quorum came too late, or its
+	// context ended while it waited for another try.
 	ErrFailed = errors.New("redsync: failed to acquire lock")
 
 	// ErrExtendFailed means that Extend has failed for another reason than what the nodes said: the quorum
-	// came too late, its context ended, the Redlock was closed, or the mutex cannot be extended.
+	// came too late, or its context ended.
 	ErrExtendFailed = errors.New("redsync: failed to extend lock")
 
 	// ErrLockAlreadyExpired means that Unlock came too late: the lock had ended, or there was none.
@@ -67,30 +68,34 @@ type callError struct {
 	ours   error
 }
 
+// Error leaves out what single nodes have said: the library says it, by their names.
 func (e *callError) Error() string {
-	var b strings.Builder
-	for i, err := range e.theirs {
-		if i > 0 {
-			b.WriteString("; ")
+	text := ""
+	for _, err := range e.theirs {
+		switch err.(type) { //nolint:errorlint // They are made here.
+		case *RedisError, *ErrNodeTaken:
+		default:
+			text += err.Error() + ": "
 		}
-		b.WriteString(err.Error())
 	}
-	if b.Len() > 0 {
-		b.WriteString(": ")
-	}
-	return b.String() + e.ours.Error()
+	return text + e.ours.Error()
 }
 
 func (e *callError) Unwrap() []error { return append(e.theirs[:len(e.theirs):len(e.theirs)], e.ours) }
 
-// lockError is that of a Lock or TryLock.
-func lockError(err error) error {
+// lockError is that of a Lock or TryLock with so many tries.
+func lockError(err error, tries int) error {
 	votes, byVotes := err.(*redlock.QuorumError) //nolint:errorlint // Another error with votes is not because of them.
-	if !byVotes {
-		if errors.Is(err, redlock.ErrAlreadyHeld) {
-			return &ErrTaken{cause: err}
-		}
+	switch {
+	case byVotes:
+	case errors.Is(err, redlock.ErrAlreadyHeld):
+		return &ErrTaken{cause: err}
+	case !ended(err):
+		return err // An argument is wrong, or the Redlock was closed.
+	case tries > 1:
 		return &callError{[]error{ErrFailed}, err}
+	default:
+		return &RedisError{0, err} // redsync has one for each node.
 	}
 	taken, all := nodesWith(votes, redlock.ErrTaken), nodeErrors(votes, redlock.ErrTaken)
 	switch {
@@ -111,11 +116,26 @@ func extendError(err error) error {
 	switch {
 	case errors.Is(err, redlock.ErrLost):
 		return &ErrTaken{Nodes: nodesWith(votes, redlock.ErrLost), cause: err}
+	case !byVotes && !ended(err):
+		return err // The expiry is wrong, or the Redlock was closed.
 	case !byVotes || yes(votes) >= votes.Need:
 		return &callError{[]error{ErrExtendFailed}, err}
 	default:
 		return &callError{nodeErrors(votes, redlock.ErrLost), err}
 	}
+}
+
+// again has the error of a Lock be that of the Extend that it was for.
+func again(err error) error {
+	if c, ok := err.(*callError); ok && slices.Contains(c.theirs, ErrFailed) { //nolint:errorlint // It is made here.
+		return &callError{[]error{ErrExtendFailed}, c.ours}
+	}
+	return err
+}
+
+// ended reports whether an error is because a context has.
+func ended(err error) bool {
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
 // unlockError is that of an Unlock. Nodes do not say whether a key that has no longer the mutex's value is gone.

@@ -16,7 +16,7 @@ import (
 func Example() {
 	r, end := connect() // redlock.New
 	defer end()
-	rs := redsync.New(r)
+	rs := redsync.Over(r)
 
 	mutex := rs.NewMutex("my-global-mutex")
 	if err := mutex.Lock(); err != nil {
@@ -33,7 +33,7 @@ func Example() {
 func ExampleErrTaken() {
 	r, end := connect()
 	defer end()
-	rs := redsync.New(r)
+	rs := redsync.Over(r)
 	if err := rs.NewMutex("job").Lock(); err != nil {
 		log.Fatal(err)
 	}
@@ -48,7 +48,7 @@ func ExampleErrTaken() {
 func ExampleWithValue() {
 	r, end := connect()
 	defer end()
-	rs := redsync.New(r)
+	rs := redsync.Over(r)
 	mutex := rs.NewMutex("job", redsync.WithExpiry(time.Minute))
 	if err := mutex.Lock(); err != nil {
 		log.Fatal(err)
@@ -61,10 +61,10 @@ func ExampleWithValue() {
 }
 
 // What is new takes the Redlock itself, on the same resources.
-func ExampleNew() {
+func ExampleOver() {
 	r, end := connect()
 	defer end()
-	rs := redsync.New(r)
+	rs := redsync.Over(r)
 	err := r.Do(context.Background(), []string{"job"}, 10*time.Second, func(ctx context.Context, _ *redlock.Lock) error {
 		var taken *redsync.ErrTaken
 		fmt.Println(errors.As(rs.NewMutex("job").TryLockContext(ctx), &taken))

@@ -13,11 +13,11 @@ import (
 // While two of three nodes hang, an error is none of a lock that is taken; while one does, it is.
 func TestNodesThatHang(t *testing.T) {
 	nodetest.Hang(t, func(t *testing.T, holder, other *redlock.Redlock, hang func(), outage bool) {
-		require.NoError(t, New(holder).NewMutex("x", WithExpiry(time.Hour)).TryLock())
+		require.NoError(t, Over(holder).NewMutex("x", WithExpiry(time.Hour)).TryLock())
 		hang()
 		want, not := nodetest.Busy(outage)
 		for range 5 {
-			err := New(other).NewMutex("x", WithTries(3)).Lock()
+			err := Over(other).NewMutex("x", WithTries(3)).Lock()
 			require.ErrorIs(t, err, want)
 			require.NotErrorIs(t, err, not)
 			if outage {

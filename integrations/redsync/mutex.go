@@ -1,6 +1,7 @@
 package redsync
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha1"
 	"encoding/hex"
@@ -18,7 +19,7 @@ import (
 // goroutine has locked the mutex again, an Unlock of the first one releases the lock of the second. So give each
 // goroutine a mutex of its own, as with redsync.
 type Mutex struct {
-	r             *redlock.Redlock
+	rs            *Redsync
 	name          string
 	expiry        time.Duration
 	tries         int
@@ -34,23 +35,35 @@ type Mutex struct {
 	opts      []redlock.Option
 	wrong     error // of an option
 
-	mu     sync.Mutex
-	lock   *redlock.Lock // nil: none, or its release has begun
-	value  string
-	handed bool // value is that of WithValue
-	until  time.Time
+	mu       sync.Mutex
+	lock     *redlock.Lock // nil: none, or its release has begun
+	value    string
+	handed   bool // value is that of WithValue
+	until    time.Time
+	unlocked bool // Unlock was called after the last Lock
 }
 
 // Name returns the name that was given to NewMutex.
 func (m *Mutex) Name() string { return m.name }
 
-// Value returns the value that the key has on the nodes, with which another process can unlock the mutex; see
-// [WithValue]. It is a secret: whoever has it can do so. It is empty until the mutex is locked, unless
-// WithValue was given, and is kept after Unlock.
+// Value returns what [WithGenValueFunc] has returned for the lock, or else its [Mutex.Token]. It is empty until the mutex is
+// locked, unless [WithValue] was given, and is kept after Unlock.
 func (m *Mutex) Value() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.value
+}
+
+// Token returns the token of the lock, which the key has on the nodes and with which another process can unlock the mutex;
+// see [WithValue]. It is a secret: whoever has it can do so. It is empty while the mutex is not locked. redsync has no such
+// method: there, it is what Value returns.
+func (m *Mutex) Token() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.lock == nil {
+		return ""
+	}
+	return m.lock.Token()
 }
 
 // Until returns when the lock ends unless it is extended: expiry less the drift allowance after the start of the
@@ -72,43 +85,64 @@ func (m *Mutex) TryLockContext(ctx context.Context) error { return m.acquire(ctx
 //
 //   - an *[ErrTaken] if others have the lock;
 //   - [RedisError] and [ErrNodeTaken] of single nodes if too few nodes answered;
-//   - [ErrFailed] if the quorum came too late, the Redlock was closed, or an argument is wrong;
-//   - that of the function of [WithGenValueFunc].
+//   - [ErrFailed] if the quorum came too late;
+//   - that of the function of [WithGenValueFunc];
+//   - another one, which matches none of these, if an argument or a pool is wrong, or the Redlock of [Over] was closed.
 func (m *Mutex) Lock() error { return m.LockContext(context.Background()) }
 
-// LockContext is Lock that gives up when ctx ends: with an error that matches ErrFailed and the context's. The
-// end of ctx after that changes nothing. A nil ctx never ends.
+// LockContext is Lock that gives up when ctx ends: with an error that matches the context's, and ErrFailed, or a
+// [RedisError] if there was but one try. The end of ctx after that changes nothing. A nil ctx never ends.
 func (m *Mutex) LockContext(ctx context.Context) error { return m.acquire(ctx, m.tries) }
 
 func (m *Mutex) acquire(ctx context.Context, tries int) error {
-	if err := m.prepare(); err != nil {
-		return &callError{[]error{ErrFailed}, err}
-	}
-	if m.setNXOnExtend {
-		return &callError{[]error{ErrFailed}, errSetNX}
-	}
-	if tries < 1 {
-		return &callError{[]error{ErrFailed}, fmt.Errorf("redsync: tries %d: must be at least 1", tries)}
-	}
-	if m.genValueFunc != nil {
-		if _, err := m.genValueFunc(); err != nil {
-			return err
-		}
-	}
-	var l *redlock.Lock
-	var err error
-	if tries == 1 {
-		l, err = m.r.TryLock(endless(ctx), m.resources, m.expiry, m.opts...)
-	} else {
-		l, err = m.r.Lock(endless(ctx), m.resources, m.expiry, m.opts...)
-	}
+	l, own, err := m.attempt(ctx, tries)
 	if err != nil {
-		return lockError(err)
+		return err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.lock, m.value, m.handed, m.until = l, l.Token(), false, l.Until()
+	m.unlocked = false
+	m.keep(l, own)
 	return nil
+}
+
+// keep has m have a lock. m.mu is held.
+func (m *Mutex) keep(l *redlock.Lock, own string) {
+	m.lock, m.value, m.handed, m.until = l, cmp.Or(own, l.Token()), false, l.Until()
+}
+
+// attempt returns a lock, and the value that the user has for it.
+func (m *Mutex) attempt(ctx context.Context, tries int) (l *redlock.Lock, own string, err error) {
+	if err = m.prepare(); err != nil {
+		return nil, "", err
+	}
+	if tries < 1 {
+		return nil, "", fmt.Errorf("redsync: tries %d: must be at least 1", tries)
+	}
+	opts := m.opts
+	if m.genValueFunc != nil {
+		if own, err = m.genValueFunc(); err != nil {
+			return nil, "", err
+		}
+		opts = append(opts[:len(opts):len(opts)], redlock.WithOwner(own))
+		once("what WithGenValueFunc returns is the label of a lock: the key has a token in front of it, which a program that reads" +
+			" the key finds, too, and without which another process cannot unlock the mutex")
+	}
+	s, err := m.rs.use()
+	if err != nil {
+		return nil, "", err
+	}
+	defer s.end()
+	if tries == 1 {
+		l, err = s.r.TryLock(endless(ctx), m.resources, m.expiry, opts...)
+	} else {
+		l, err = s.r.Lock(endless(ctx), m.resources, m.expiry, opts...)
+	}
+	if err != nil {
+		return nil, "", lockError(err, tries)
+	}
+	holdings.add(place{s.r, m.name}, l, own)
+	return l, own, nil
 }
 
 // Unlock releases the lock. true means that it was held until then, and that a quorum of nodes has confirmed the
@@ -126,49 +160,73 @@ func (m *Mutex) UnlockContext(ctx context.Context) (bool, error) {
 	ctx = endless(ctx)
 	m.mu.Lock()
 	l, value, handed := m.lock, m.value, m.handed
-	m.lock = nil // Of simultaneous calls, one is told that it has released the lock.
+	m.lock, m.unlocked = nil, true // Of simultaneous calls, one is told that it has released the lock.
 	m.mu.Unlock()
-	switch {
-	case l != nil:
-		return m.unlock(ctx, l)
-	case handed:
-		return m.releaseHanded(ctx, value)
-	default:
+	if l == nil && !handed {
 		return false, unlockError(m.notLocked())
 	}
+	if err := m.prepare(); err != nil {
+		return false, err
+	}
+	s, err := m.rs.use()
+	if err != nil {
+		return false, err
+	}
+	defer s.end()
+	if l != nil {
+		return m.unlock(ctx, s, l)
+	}
+	return m.releaseHanded(ctx, s, value)
 }
 
-func (m *Mutex) unlock(ctx context.Context, l *redlock.Lock) (bool, error) {
+func (m *Mutex) unlock(ctx context.Context, s *shared, l *redlock.Lock) (bool, error) {
+	at := place{s.r, m.name}
+	held := holdings.remove(at, l)
 	err := l.Unlock(ctx)
-	if err == nil {
+	switch {
+	case err == nil && held.lock != nil:
 		return true, nil
+	case err == nil: // Another mutex with its value has unlocked it.
+		return false, unlockError(m.notLocked())
+	case errors.Is(err, redlock.ErrLost):
+		return false, unlockError(err)
 	}
-	if !errors.Is(err, redlock.ErrLost) {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		if m.lock == nil {
-			m.lock = l // It may be unlocked again.
-		}
+	holdings.restore(at, held) // It may be unlocked again.
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.lock == nil && !m.handed {
+		m.lock = l
 	}
 	return false, unlockError(err)
 }
 
 // releaseHanded releases the lock of another mutex.
-func (m *Mutex) releaseHanded(ctx context.Context, value string) (bool, error) {
-	if err := m.prepare(); err != nil {
-		return false, err
+func (m *Mutex) releaseHanded(ctx context.Context, s *shared, value string) (bool, error) {
+	l, err := holdings.find(place{s.r, m.name}, value)
+	switch {
+	case errors.Is(err, redlock.ErrLost):
+		return false, unlockError(m.notLocked())
+	case err != nil:
+		return false, m.handedError(err)
+	case l != nil:
+		return m.unlock(ctx, s, l)
 	}
-	err := m.r.Release(ctx, m.resources, value)
+	err = s.r.Release(ctx, m.resources, value)
 	var votes *redlock.QuorumError
 	switch {
 	case err == nil:
 		return true, nil
-	case errors.As(err, &votes), errors.Is(err, redlock.ErrClosed):
+	case errors.As(err, &votes):
 		return false, unlockError(err)
+	case errors.Is(err, redlock.ErrClosed):
+		return false, err
 	default:
-		return false, fmt.Errorf("redsync: mutex %q: WithValue takes what Value of a mutex of this package has returned: %w", m.name, err)
+		return false, m.handedError(errForeign)
 	}
 }
+
+// handedError says what is wrong with a value of WithValue, which is in no error.
+func (m *Mutex) handedError(err error) error { return fmt.Errorf("mutex %q: %w", m.name, err) }
 
 // Extend has the lock end expiry, less the drift allowance, after the start of the call. true means that it does.
 // Otherwise it ends when it would have ended, and the error is
@@ -176,31 +234,74 @@ func (m *Mutex) releaseHanded(ctx context.Context, value string) (bool, error) {
 //   - an *[ErrTaken] if the lock is over, or there was none. Unlike in redsync, it is over when Until has passed, even
 //     if its keys are still there;
 //   - [RedisError] of single nodes if too few nodes answered: try again before Until;
-//   - [ErrExtendFailed] if the quorum came too late or the Redlock was closed, and with [WithValue] or [WithSetNXOnExtend].
+//   - [ErrExtendFailed] if the quorum came too late;
+//   - another one, which matches none of these, if a pool is wrong, the Redlock of [Over] was closed, or [WithValue] was given
+//     a value of no lock that this process holds.
+//
+// With [WithSetNXOnExtend], Extend locks again what is over.
 func (m *Mutex) Extend() (bool, error) { return m.ExtendContext(context.Background()) }
 
 // ExtendContext is Extend that gives up when ctx ends: with an error that matches ErrExtendFailed and the context's.
 func (m *Mutex) ExtendContext(ctx context.Context) (bool, error) {
+	ctx = endless(ctx)
 	m.mu.Lock()
-	l, handed := m.lock, m.handed
+	l, value, handed, again := m.lock, m.value, m.handed, m.setNXOnExtend && !m.unlocked
 	m.mu.Unlock()
-	switch {
-	case m.setNXOnExtend:
-		return false, &callError{[]error{ErrExtendFailed}, errSetNX}
-	case handed:
-		return false, &callError{[]error{ErrExtendFailed}, errHanded}
-	case l == nil:
+	if l == nil && !handed && !again {
 		return false, extendError(m.notLocked())
 	}
-	if err := l.Extend(endless(ctx), m.expiry); err != nil {
+	if err := m.prepare(); err != nil {
+		return false, err
+	}
+	s, err := m.rs.use()
+	if err != nil {
+		return false, err
+	}
+	defer s.end()
+	switch {
+	case handed:
+		l, err = holdings.find(place{s.r, m.name}, value)
+		if errors.Is(err, redlock.ErrLost) {
+			return false, extendError(m.notLocked())
+		}
+		if l == nil {
+			return false, m.handedError(cmp.Or(err, errHanded))
+		}
+	case l == nil:
+		return m.lockAgain(ctx)
+	}
+	err = l.Extend(ctx, m.expiry)
+	switch {
+	case err == nil:
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if m.lock == l || handed {
+			m.until = l.Until()
+		}
+		return true, nil
+	case errors.Is(err, redlock.ErrLost) && again && !handed:
+		_ = l.Unlock(ctx) // Nothing of it is in the way of the next one.
+		return m.lockAgain(ctx)
+	default:
 		return false, extendError(err)
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.lock == l {
-		m.until = l.Until()
+}
+
+// lockAgain makes one attempt to lock m, as a lost lock stays lost: others may have had it. Not after an Unlock.
+func (m *Mutex) lockAgain(ctx context.Context) (bool, error) {
+	l, own, err := m.attempt(ctx, 1)
+	if err != nil {
+		return false, again(err)
 	}
-	return true, nil
+	m.mu.Lock()
+	if !m.unlocked {
+		m.keep(l, own)
+		m.mu.Unlock()
+		return true, nil
+	}
+	m.mu.Unlock()
+	_ = l.Unlock(ctx)
+	return false, extendError(m.notLocked())
 }
 
 // Valid asks the nodes whether a quorum of them has the lock, and returns false without asking once Until has passed.
@@ -223,10 +324,21 @@ func (m *Mutex) ValidContext(ctx context.Context) (bool, error) {
 	if err := m.prepare(); err != nil {
 		return false, err
 	}
-	if l != nil && l.Err() != nil {
-		return false, &ErrTaken{cause: l.Err()}
+	s, err := m.rs.use()
+	if err != nil {
+		return false, err
 	}
-	is, err := m.r.Inspect(endless(ctx), m.name)
+	defer s.end()
+	if handed {
+		l, _ = holdings.find(place{s.r, m.name}, value)
+	}
+	if l != nil {
+		value = l.Token()
+		if l.Err() != nil {
+			return false, &ErrTaken{cause: l.Err()}
+		}
+	}
+	is, err := s.r.Inspect(endless(ctx), m.name)
 	if err != nil {
 		return false, fmt.Errorf("redsync: mutex %q: %w", m.name, err)
 	}
@@ -261,12 +373,7 @@ func digest(value string) string {
 	return hex.EncodeToString(sum[:6])
 }
 
-var (
-	errSetNX = errors.New("redsync: WithSetNXOnExtend is refused: it would lock again a key that another process may have had" +
-		" in between; leave it out, as Extend always restores keys that single nodes have lost")
-
-	errHanded = errors.New("redsync: the lock is another mutex's, given by WithValue: only that one can extend it")
-)
+var errHanded = errors.New("redsync: the lock is another process's, given by WithValue: only that one can extend it")
 
 // notLocked is why nothing can be done with the lock of m.
 func (m *Mutex) notLocked() error {

@@ -52,9 +52,11 @@ func WithRetryDelayFunc(delayFunc DelayFunc) Option {
 	})
 }
 
-// WithSetNXOnExtend is refused: with it, every Lock, TryLock and Extend fails. In redsync, it lets Extend lock
-// again a key that is gone, although another process may have had the lock in between. Leave it out: Extend
-// always gives the key back to nodes that have lost it, once a quorum of nodes has said that it still has it.
+// WithSetNXOnExtend has [Mutex.Extend] lock a mutex that has no lock any more, or never had one: by one attempt, with a new
+// value, as others may have had the lock meanwhile. It does not after an Unlock. So a program that only calls Extend gets
+// its lock back once it is free; what it did under the lost one, it must not go on with. In redsync, the value stays the
+// same, so that a late release or extension of the lost lock is one of the new lock. Keys that only single nodes have lost,
+// Extend restores without this option.
 func WithSetNXOnExtend() Option {
 	return OptionFunc(func(m *Mutex) { m.setNXOnExtend = true })
 }
@@ -74,9 +76,13 @@ func WithTimeoutFactor(factor float64) Option {
 	return OptionFunc(func(m *Mutex) { m.timeoutFactor = &factor })
 }
 
-// WithGenValueFunc has Lock call genValueFunc before its first attempt, and fail with its error if it returns one.
-// The value has no other effect: a value that is used twice can end another process's lock, so each attempt has a
-// random one of its own. Hand on what [Mutex.Value] returns. To see in a value whose it is, use redlock.WithOwner.
+// WithGenValueFunc has Lock call genValueFunc before its first attempt, and fail with its error if it returns one. What it
+// returns is what [Mutex.Value] says, and the label of the lock, which whoever is refused is shown: at most 128 bytes of
+// printable UTF-8, or Lock fails.
+//
+// It is never the whole of what the key holds: two processes with one value would both hold the lock. A program that reads
+// the key by GET finds a token of 32 digits and " owner=" in front of it. A mutex of this process unlocks and extends by
+// it, see [WithValue], but another process cannot: hand on what [Mutex.Token] returns. The first use is logged, to say so.
 func WithGenValueFunc(genValueFunc func() (string, error)) Option {
 	return OptionFunc(func(m *Mutex) {
 		if genValueFunc == nil {
@@ -86,11 +92,14 @@ func WithGenValueFunc(genValueFunc func() (string, error)) Option {
 	})
 }
 
-// WithValue makes a mutex of a lock that another one has, perhaps in another process: v is what [Mutex.Value]
-// returned there, or the token of a redlock.Lock. Unlock and Valid work, as with redlock.Redlock.Release. Extend is
-// refused, as two processes that know a value could both be told that they hold the lock: only the mutex that took
-// it can extend it. Values of redsync itself can be unlocked by redsync only, and redsync can unlock those of this
-// package.
+// WithValue makes a mutex of a lock that another one has, so that Unlock and Valid work; and Extend, by the expiry of this
+// mutex, if the lock is of this process. v is what [Mutex.Token] or [Mutex.Value] returned there, or the token of a
+// redlock.Lock; of another process, it must be the token. What [WithGenValueFunc] has returned names a lock only if no other
+// lock of this process has had it, among the last 65 536 at least.
+//
+// Extend is refused if the lock is another process's, as two processes that know a token could both be told that they hold
+// the lock: only the one that took it can extend it. Values of redsync itself can be unlocked by redsync only, and redsync
+// can unlock by the tokens of this package.
 func WithValue(v string) Option {
 	return OptionFunc(func(m *Mutex) { m.value, m.handed = v, true })
 }
@@ -120,9 +129,11 @@ func retryOptions(tries int, delay, jitter time.Duration) []redlock.Option {
 // prepare makes the options of the Redlock's calls of those of the mutex, once. What they allow, the Redlock knows.
 func (m *Mutex) prepare() error {
 	m.prepared.Do(func() {
-		m.resources, m.opts = []string{m.name}, defaultOptions[:len(defaultOptions):len(defaultOptions)]
+		m.resources = []string{m.name}
 		if m.tries != defaultTries || m.delay != defaultDelay || m.jitter != defaultJitter {
 			m.opts = retryOptions(m.tries, m.delay, m.jitter)
+		} else if m.rs != nil && m.rs.pools == nil { // A Redlock of New has the defaults.
+			m.opts = defaultOptions[:len(defaultOptions):len(defaultOptions)]
 		}
 		if f := m.delayFunc; f != nil {
 			// The Redlock takes a negative delay for the end of the wait, redsync for none.

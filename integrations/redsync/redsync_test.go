@@ -3,8 +3,10 @@ package redsync
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"math"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -26,7 +28,7 @@ func inBubble(t *testing.T, f func(t *testing.T, c *redlocktest.Cluster, rs *Red
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := redlocktest.New(t, nodes, opts...)
-		f(t, c, New(c.Redlock))
+		f(t, c, Over(c.Redlock))
 	})
 }
 
@@ -123,7 +125,7 @@ func TestTries(t *testing.T) {
 			assert.Equal(t, took, time.Since(start), tries)
 		}
 		for _, tries := range []int{0, -1} {
-			require.ErrorIs(t, rs.NewMutex("y", WithTries(tries)).Lock(), ErrFailed)
+			require.ErrorContains(t, rs.NewMutex("y", WithTries(tries)).Lock(), fmt.Sprintf("tries %d", tries))
 		}
 		assert.Empty(t, c.Holder("y"))
 	})
@@ -228,8 +230,11 @@ func TestGenValueFunc(t *testing.T) {
 			return "same", fails
 		}))
 		require.NoError(t, m.Lock())
-		assert.NotContains(t, m.Value(), "same")
+		assert.Equal(t, "same", m.Value())
+		assert.Equal(t, m.Token(), c.Holder("x"))
+		assert.True(t, strings.HasSuffix(m.Token(), " owner=same"))
 		require.NoError(t, success(m.Unlock()))
+		assert.Empty(t, m.Token())
 		assert.Equal(t, 1, calls)
 		fails = io.ErrUnexpectedEOF
 		assert.Equal(t, fails, m.Lock())
@@ -237,16 +242,53 @@ func TestGenValueFunc(t *testing.T) {
 	})
 }
 
-func TestSetNXOnExtendIsRefused(t *testing.T) {
+// A lock that is over stays over, and the next one is another one.
+func TestSetNXOnExtendLocksAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *redlocktest.Cluster, rs *Redsync) {
-		m := rs.NewMutex("x", WithSetNXOnExtend())
-		for _, err := range []error{m.Lock(), m.TryLock()} {
-			require.ErrorIs(t, err, ErrFailed)
-			require.ErrorContains(t, err, "WithSetNXOnExtend")
+		m, late := rs.NewMutex("x", WithSetNXOnExtend()), rs.NewMutex("late", WithSetNXOnExtend())
+		require.NoError(t, m.Lock())
+		first := m.Value()
+		require.NoError(t, success(m.Extend()))
+		assert.Equal(t, first, m.Value())
+
+		time.Sleep(time.Minute)
+		require.NoError(t, success(m.Extend()))
+		assert.NotEqual(t, first, m.Value())
+		assert.Equal(t, c.Holder("x"), m.Value())
+		assert.Greater(t, time.Until(m.Until()), 7*time.Second)
+
+		c.Forget("x")
+		release := c.Take("x", time.Hour)
+		requireTaken(t, refusal(m.Extend()), redlock.ErrTaken)
+		release()
+		require.NoError(t, success(m.Extend()), "a leader that only extends gets it back")
+
+		require.NoError(t, success(late.Extend()), "it never had a lock")
+		for _, m := range []*Mutex{m, late} {
+			require.NoError(t, success(m.Unlock()))
+			had := c.Redlock.Stats().Acquired
+			requireTaken(t, refusal(m.Extend()), redlock.ErrLost)
+			assert.Equal(t, had, c.Redlock.Stats().Acquired, "not for a moment")
 		}
-		err := refusal(m.Extend())
-		require.ErrorIs(t, err, ErrExtendFailed)
-		require.ErrorContains(t, err, "WithSetNXOnExtend")
+		c.AssertFree()
+
+		require.NoError(t, m.Lock())
+		require.NoError(t, success(m.Unlock()))
+		c.StopMajority()
+		m = rs.NewMutex("x", WithSetNXOnExtend())
+		require.ErrorAs(t, refusal(m.Extend()), new(*RedisError))
+	})
+}
+
+// An Unlock during an Extend that locks again leaves no lock.
+func TestUnlockWhileExtendLocksAgain(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *redlocktest.Cluster, rs *Redsync) {
+		var m *Mutex
+		m = rs.NewMutex("x", WithSetNXOnExtend(), WithGenValueFunc(func() (string, error) {
+			_, _ = m.Unlock()
+			return "v", nil
+		}))
+		requireTaken(t, refusal(m.Extend()), redlock.ErrLost)
 		c.AssertFree()
 	})
 }
@@ -255,40 +297,44 @@ func TestSetNXOnExtendIsRefused(t *testing.T) {
 func TestWrongArguments(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *redlocktest.Cluster, rs *Redsync) {
 		for says, m := range map[string]*Mutex{
-			"ttl 0s":                          rs.NewMutex("x", WithExpiry(0)),
-			"ttl -1s":                         rs.NewMutex("x", WithExpiry(-time.Second)),
-			"ttl 1ms":                         rs.NewMutex("x", WithExpiry(time.Millisecond)),
-			"retry delay -1s":                 rs.NewMutex("x", WithRetryDelay(-time.Second)),
-			"retry delay 48h0m0s":             rs.NewMutex("x", WithRetryDelay(48*time.Hour)),
-			"drift factor 1":                  rs.NewMutex("x", WithDriftFactor(1)),
-			"drift factor NaN":                rs.NewMutex("x", WithDriftFactor(math.NaN())),
-			"timeout factor 0":                rs.NewMutex("x", WithTimeoutFactor(0)),
-			"timeout factor -0.5":             rs.NewMutex("x", WithTimeoutFactor(-0.5)),
-			"timeout factor NaN":              rs.NewMutex("x", WithTimeoutFactor(math.NaN())),
-			"timeout factor +Inf":             rs.NewMutex("x", WithTimeoutFactor(math.Inf(1))),
-			"node timeout 2562047h":           rs.NewMutex("x", WithTimeoutFactor(1e300)),
-			"nil Option":                      rs.NewMutex("x", nil),
-			"WithRetryDelayFunc: nil":         rs.NewMutex("x", WithRetryDelayFunc(nil)),
-			"WithGenValueFunc: nil":           rs.NewMutex("x", WithGenValueFunc(nil)),
-			"empty resource":                  rs.NewMutex(""),
-			"reserved":                        rs.NewMutex("__redlock__:x"),
-			"nil *Redlock: did New":           New(nil).NewMutex("x"),
-			"redlock: nil *Redlock":           (*Redsync)(nil).NewMutex("x"),
-			"nil *Redlock: did New return an": new(Redsync).NewMutex("x"),
-			"nil *Redlock":                    new(Mutex),
-			"tries -3":                        rs.NewMutex("x", WithTries(-3)),
+			"ttl 0s":                  rs.NewMutex("x", WithExpiry(0)),
+			"ttl -1s":                 rs.NewMutex("x", WithExpiry(-time.Second)),
+			"ttl 1ms":                 rs.NewMutex("x", WithExpiry(time.Millisecond)),
+			"retry delay -1s":         rs.NewMutex("x", WithRetryDelay(-time.Second)),
+			"retry delay 48h0m0s":     rs.NewMutex("x", WithRetryDelay(48*time.Hour)),
+			"drift factor 1":          rs.NewMutex("x", WithDriftFactor(1)),
+			"drift factor NaN":        rs.NewMutex("x", WithDriftFactor(math.NaN())),
+			"timeout factor 0":        rs.NewMutex("x", WithTimeoutFactor(0)),
+			"timeout factor -0.5":     rs.NewMutex("x", WithTimeoutFactor(-0.5)),
+			"timeout factor NaN":      rs.NewMutex("x", WithTimeoutFactor(math.NaN())),
+			"timeout factor +Inf":     rs.NewMutex("x", WithTimeoutFactor(math.Inf(1))),
+			"node timeout 2562047h":   rs.NewMutex("x", WithTimeoutFactor(1e300)),
+			"nil Option":              rs.NewMutex("x", nil),
+			"WithRetryDelayFunc: nil": rs.NewMutex("x", WithRetryDelayFunc(nil)),
+			"WithGenValueFunc: nil":   rs.NewMutex("x", WithGenValueFunc(nil)),
+			"empty resource":          rs.NewMutex(""),
+			"reserved":                rs.NewMutex("__redlock__:x"),
+			"a nil Redlock":           Over(nil).NewMutex("x"),
+			"a nil Redsync":           (*Redsync)(nil).NewMutex("x"),
+			"there is no pool":        new(Redsync).NewMutex("x"),
+			"New needs one for each":  New().NewMutex("x"),
+			"the mutex is of a nil":   new(Mutex),
+			"owner label":             rs.NewMutex("x", WithGenValueFunc(func() (string, error) { return "a\nb", nil })),
+			"of 129 bytes":            rs.NewMutex("x", WithGenValueFunc(func() (string, error) { return strings.Repeat("a", 129), nil })),
+			"tries -3":                rs.NewMutex("x", WithTries(-3)),
 		} {
 			calls := []func() error{m.Lock}
 			if says != "tries -3" {
 				calls = append(calls, m.TryLock)
 			}
-			if says == "nil *Redlock" { // A zero Mutex has no tries.
+			if says == "the mutex is of a nil" { // A zero Mutex has no tries.
 				calls = calls[1:]
 			}
 			for _, lock := range calls {
 				err := lock()
-				require.ErrorIs(t, err, ErrFailed, says)
 				require.ErrorContains(t, err, says)
+				require.NotErrorIs(t, err, ErrFailed, "no program takes it for a lock that is taken: %s", says)
+				require.NotErrorAs(t, err, new(*ErrTaken), says)
 			}
 			require.ErrorIs(t, refusal(m.Unlock()), ErrLockAlreadyExpired, says)
 			requireTaken(t, refusal(m.Extend()), redlock.ErrLost)
@@ -298,7 +344,7 @@ func TestWrongArguments(t *testing.T) {
 			assert.Zero(t, n.Connects)
 		}
 		// What is wrong with an option is said by each call that would ask nodes.
-		wrong := New(nil).NewMutex("x", WithValue("0123456789abcdef0123456789abcdef"), nil)
+		wrong := Over(nil).NewMutex("x", WithValue("0123456789abcdef0123456789abcdef"), nil)
 		require.ErrorContains(t, refusal(wrong.Unlock()), "nil Option")
 		require.ErrorContains(t, refusal(wrong.Valid()), "nil Option")
 	})
@@ -345,7 +391,11 @@ func TestTheEndOfTheContext(t *testing.T) {
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.ErrorIs(t, err, redlock.ErrTaken, "what the last attempt saw")
 		require.NotErrorAs(t, err, new(*ErrTaken))
-		require.ErrorIs(t, m.TryLockContext(ctx), ErrFailed)
+		err = m.TryLockContext(ctx)
+		require.ErrorAs(t, err, new(*RedisError), "of one try")
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.NotErrorIs(t, err, ErrFailed)
+		require.ErrorIs(t, m.LockContext(ctx), ErrFailed)
 		release()
 
 		// nil is a context that does not end.
@@ -468,7 +518,7 @@ func TestNodeTaken(t *testing.T) {
 		err = rs.NewMutex("x").TryLock()
 		var taken *ErrNodeTaken
 		require.ErrorAs(t, err, &taken)
-		require.ErrorContains(t, err, taken.Error())
+		require.ErrorContains(t, err, "node3: held by")
 		require.ErrorAs(t, err, new(*RedisError))
 		require.NotErrorAs(t, err, new(*ErrTaken))
 	})
@@ -477,7 +527,7 @@ func TestNodeTaken(t *testing.T) {
 func TestClose(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *redlocktest.Cluster, _ *Redsync) {
 		r := c.NewRedlock()
-		rs := New(r)
+		rs := Over(r)
 		m, waits := rs.NewMutex("x"), rs.NewMutex("x", WithTries(1000))
 		require.NoError(t, m.Lock())
 		waiting := make(chan error)
@@ -485,11 +535,11 @@ func TestClose(t *testing.T) {
 		time.Sleep(time.Second)
 		require.NoError(t, r.Close(t.Context()))
 		for _, err := range []error{<-waiting, rs.NewMutex("y").TryLock()} {
-			require.ErrorIs(t, err, ErrFailed)
 			require.ErrorIs(t, err, redlock.ErrClosed)
+			require.NotErrorIs(t, err, ErrFailed)
 		}
 		err := refusal(m.Extend())
-		require.ErrorIs(t, err, ErrExtendFailed)
+		require.NotErrorIs(t, err, ErrExtendFailed)
 		require.ErrorIs(t, err, redlock.ErrClosed)
 		err = refusal(m.Unlock())
 		require.ErrorIs(t, err, redlock.ErrClosed)
@@ -524,10 +574,10 @@ func TestValue(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *redlocktest.Cluster, rs *Redsync) {
 		m := rs.NewMutex("x")
 		require.NoError(t, m.Lock())
-		elsewhere := New(c.NewRedlock()).NewMutex("x", WithValue(m.Value()))
+		elsewhere := Over(c.NewRedlock()).NewMutex("x", WithValue(m.Value()))
 		assert.Equal(t, m.Value(), elsewhere.Value())
 		err := refusal(elsewhere.Extend())
-		require.ErrorIs(t, err, ErrExtendFailed)
+		require.NotErrorIs(t, err, ErrExtendFailed)
 		require.ErrorContains(t, err, "WithValue")
 		requireTaken(t, elsewhere.TryLock(), redlock.ErrTaken)
 
@@ -544,7 +594,7 @@ func TestValue(t *testing.T) {
 
 		// A value that is none is not asked about, and not shown.
 		err = refusal(rs.NewMutex("x", WithValue("a secret")).Unlock())
-		require.ErrorContains(t, err, "WithValue takes what Value")
+		require.ErrorContains(t, err, "WithValue was given no value")
 		require.NotContains(t, err.Error(), "a secret")
 		require.NotErrorIs(t, err, ErrLockAlreadyExpired)
 	})

@@ -15,9 +15,12 @@ import (
 	theirredis "github.com/go-redsync/redsync/v4/redis"
 	"github.com/go-redsync/redsync/v4/redis/redigo"
 	"github.com/gomodule/redigo/redis"
+	goredislib "github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/integrations/redsync"
+	ourredis "github.com/seed6c881748/redlock/integrations/redsync/redis"
+	"github.com/seed6c881748/redlock/integrations/redsync/redis/goredis/v9"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/redlock"
 	"github.com/seed6c881748/redlock/test/testkit"
@@ -36,19 +39,23 @@ type contestant struct {
 	turn func(key string) error
 }
 
-func contestants(tb testing.TB, callers int) []contestant {
+func contestants(tb testing.TB, servers, callers int) []contestant {
 	tb.Helper()
-	c := testcluster.RunServers(tb, 5)
+	c := testcluster.RunServers(tb, servers)
 	var nodes []redlock.Node
 	var pools []theirredis.Pool
+	var clients []ourredis.Pool
 	for _, addr := range c.Addrs() {
 		nodes = append(nodes, redlock.NewNode(addr))
+		client := goredislib.NewClient(&goredislib.Options{Addr: addr})
+		tb.Cleanup(func() { _ = client.Close() })
+		clients = append(clients, goredis.NewPool(client))
 		p := &redis.Pool{MaxIdle: 2*callers + 8, Dial: func() (redis.Conn, error) { return redis.Dial("tcp", addr) }}
 		tb.Cleanup(func() { _ = p.Close() })
 		pools = append(pools, redigo.NewPool(p))
 	}
 	r := testkit.NewOver(tb, nodes, redlock.WithNodeTimeout(10*time.Second)) // Standstills of a busy machine are no failures.
-	ours, old, ctx := redsync.New(r), theirs.New(pools...), context.Background()
+	ours, old, ctx := redsync.New(clients...), theirs.New(pools...), context.Background()
 	return []contestant{
 		{"library", func(key string) error {
 			lock, err := r.Lock(ctx, []string{key}, expiry)
@@ -99,9 +106,9 @@ func rate(b *testing.B, c contestant, callers int) float64 {
 // The figures of docs/migrating.md: medians of the slots of five rounds, and of the ratios of
 // those that follow each other. Run it with -benchtime 1x.
 func BenchmarkRounds(b *testing.B) {
-	for _, callers := range []int{1, 64} {
-		b.Run(fmt.Sprintf("callers=%d", callers), func(b *testing.B) {
-			all := contestants(b, callers)
+	for _, of := range []struct{ servers, callers int }{{1, 1}, {3, 1}, {5, 1}, {1, 64}, {3, 64}, {5, 64}} {
+		b.Run(fmt.Sprintf("nodes=%d/callers=%d", of.servers, of.callers), func(b *testing.B) {
+			all, callers := contestants(b, of.servers, of.callers), of.callers
 			for _, c := range all {
 				require.NoError(b, c.turn("warm")) // Connected.
 			}

@@ -51,6 +51,24 @@ func (c folder) write(name, text string) {
 	require.NoError(c.t, os.WriteFile(path, []byte(text), 0o600))
 }
 
+// copyGo copies a package without its tests, changed by a function.
+func (c folder) copyGo(dir, from string, change func(text string) string) {
+	c.t.Helper()
+	files, err := filepath.Glob(filepath.Join(from, "*.go"))
+	require.NoError(c.t, err)
+	require.NotEmpty(c.t, files, from)
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		text := read(c.t, file)
+		if change != nil {
+			text = change(text)
+		}
+		c.write(filepath.Join(dir, filepath.Base(file)), text)
+	}
+}
+
 func read(t *testing.T, path ...string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(path...))

@@ -66,7 +66,7 @@ var kinds = map[string]func(addrs []string) func(key string) mutex{
 		if err != nil {
 			panic(err)
 		}
-		rs := redsync.New(r)
+		rs := redsync.Over(r)
 		return func(key string) mutex { return rs.NewMutex(key) }
 	},
 	"no lock": func([]string) func(string) mutex { return func(string) mutex { return none{} } },

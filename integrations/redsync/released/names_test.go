@@ -2,6 +2,7 @@ package released
 
 import (
 	"go/types"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -10,20 +11,24 @@ import (
 	"github.com/seed6c881748/redlock/test/testkit"
 )
 
-// Every exported name of redsync's root package is in the drop-in, with its type. Only New takes another argument.
+// Every exported name of redsync's packages is in the drop-in's, with its type, but for where a package is.
 func TestEveryNameOfRedsyncIsHere(t *testing.T) {
 	t.Parallel()
 	const theirs, ours = "github.com/go-redsync/redsync/v4", "github.com/seed6c881748/redlock/integrations/redsync"
-	load := testkit.Importer(t, ".", theirs, ours)
-	here, there := names(t, load, ours), names(t, load, theirs)
-	for _, name := range []string{"New", "Mutex.LockContext", "Option.Apply", "ErrTaken.Nodes", "ErrFailed", "DelayFunc", "WithValue"} {
-		require.Contains(t, there, name) // That they are found at all.
+	packages := map[string][]string{
+		"":       {"New", "Mutex.LockContext", "Option.Apply", "ErrTaken.Nodes", "ErrFailed", "DelayFunc", "WithValue"}, // That they are found at all.
+		"/redis": {"Pool", "NewScript"}, "/redis/redigo": {"NewPool"}, "/redis/goredis/v8": {"NewPool"}, "/redis/goredis/v9": {"NewPool"},
 	}
-	t.Logf("%d names", len(there))
-	delete(there, "New")
-	assert.Equal(t, "func(*github.com/seed6c881748/redlock/redlock.Redlock) *Redsync", here["New"])
-	for name, is := range there {
-		assert.Equal(t, is, here[name], name)
+	for path, known := range packages {
+		load := testkit.Importer(t, ".", theirs+path, ours+path)
+		here, there := names(t, load, ours+path), names(t, load, theirs+path)
+		for _, name := range known {
+			require.Contains(t, there, name)
+		}
+		t.Logf("%d names in %s", len(there), theirs+path)
+		for name, is := range there {
+			assert.Equal(t, strings.ReplaceAll(is, theirs, ours), here[name], name)
+		}
 	}
 }
 

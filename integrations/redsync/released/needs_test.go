@@ -7,8 +7,6 @@ import (
 	_ "github.com/go-redis/redis/v8"
 	_ "github.com/go-redsync/redsync/v4/redis/goredis"
 	_ "github.com/go-redsync/redsync/v4/redis/goredis/v7"
-	_ "github.com/go-redsync/redsync/v4/redis/goredis/v8"
-	_ "github.com/go-redsync/redsync/v4/redis/goredis/v9"
 	_ "github.com/go-redsync/redsync/v4/redis/redigo"
 	_ "github.com/go-redsync/redsync/v4/redis/rueidis"
 	_ "github.com/gomodule/redigo/redis"
@@ -17,4 +15,7 @@ import (
 	_ "github.com/redis/rueidis/rueidiscompat"
 	_ "github.com/stvp/tempredis"
 	_ "golang.org/x/sync/errgroup"
+
+	_ "github.com/seed6c881748/redlock/integrations/redsync/redis/goredis/v8"
+	_ "github.com/seed6c881748/redlock/integrations/redsync/redis/goredis/v9"
 )

@@ -32,6 +32,8 @@ func runProgram(t *testing.T, program, addrs string) string {
 	t.Helper()
 	c := newCopy(t, "example.com/program")
 	c.require("github.com/seed6c881748/redlock/integrations/redsync", "../")
+	c.require("github.com/seed6c881748/redlock/integrations/redsync/redis/goredis/v9", "../redis/goredis/v9")
+	c.require("github.com/seed6c881748/redlock/integrations/goredis", "../../goredis")
 	c.write("main.go", program)
 	cmd := exec.CommandContext(t.Context(), "go", "run", "-mod=mod", ".")
 	cmd.Dir, cmd.Env = c.dir, append(os.Environ(), "REDIS_ADDRS="+addrs)

@@ -27,17 +27,15 @@ import (
 // clients are those that redsync's tests are run with.
 var clients = []string{"redigo", "goredis", "goredis_v7", "goredis_v8", "goredis_v9", "rueidis"}
 
+const theirModule = "github.com/go-redsync/redsync/v4"
+
 // exceptions are redsync's tests that do not pass, with the reason. Those whose names begin so are among them.
 var exceptions = []struct{ test, why string }{
-	{
-		"TestSetNXOnExtendAcquiresLockWhenKeyIsExpired",
-		"it has Extend lock again a key that is gone, which another process may have had in between: refused",
-	},
 	{"TestScripts_Hash", "it is about redsync's own scripts, which are not here: it does not compile, and is left out"},
 }
 
-// redsync's own tests run through the drop-in, on real servers. They are changed only where they name pools, and stand
-// beside a copy of the drop-in, as they look into its types.
+// redsync's own tests run through the drop-in, on real servers, with the path of redsync changed. They stand beside a copy
+// of the drop-in, as they look into its types.
 func TestTheirTests(t *testing.T) {
 	t.Parallel()
 	server, err := testcluster.ServerBinary()
@@ -64,21 +62,24 @@ func TestTheirTests(t *testing.T) {
 func compileTheirTests(t *testing.T) (names []string, binary string) {
 	t.Helper()
 	const drop = "github.com/seed6c881748/redlock/integrations/redsync"
-	c, theirs := newCopy(t, drop), moduleDir(t, "github.com/go-redsync/redsync/v4")
-	c.drop(drop)
-	ours, err := filepath.Glob("../*.go")
-	require.NoError(t, err)
-	for _, file := range ours {
-		if !strings.HasSuffix(file, "_test.go") {
-			c.write(filepath.Base(file), read(t, file))
-		}
+	c, theirs := newCopy(t, drop), moduleDir(t, theirModule)
+	for _, module := range []string{drop, drop + "/redis/goredis/v8", drop + "/redis/goredis/v9"} {
+		c.drop(module)
+	}
+	c.require("github.com/seed6c881748/redlock/integrations/goredis", "../../goredis")
+	for _, dir := range []string{".", "redis", "redis/redigo", "redis/goredis/v8", "redis/goredis/v9"} {
+		c.copyGo(dir, filepath.Join("..", dir), nil)
+	}
+	// Pools of clients that the drop-in has no pools for. nodes_test.go has them be some.
+	for _, dir := range []string{"redis/goredis", "redis/goredis/v7", "redis/rueidis"} {
+		c.copyGo(dir, filepath.Join(theirs, dir), func(text string) string { return strings.ReplaceAll(text, theirModule, drop) })
 	}
 	c.write("nodes_test.go", read(t, "testdata", "nodes_test.go"))
 
 	files, err := filepath.Glob(filepath.Join(theirs, "*_test.go"))
 	require.NoError(t, err)
 	for _, file := range files {
-		text := read(t, file)
+		text := strings.ReplaceAll(read(t, file), theirModule, drop)
 		for _, m := range regexp.MustCompile(`(?m)^func (Test\w+)\(t \*testing\.T`).FindAllStringSubmatch(text, -1) {
 			names = append(names, m[1])
 		}
@@ -107,16 +108,15 @@ func compileTheirTests(t *testing.T) (names []string, binary string) {
 	return names, binary
 }
 
-// withNodes has their tests take a Redlock where they take pools.
+// withNodes has their tests look where the drop-in has what they look for.
 func withNodes(t *testing.T, name, text string) string {
 	t.Helper()
-	text = edit(t, text, `\bNew\(v\.pools\.\.\.\)`, "New(redlockOn(v.pools))")
 	if name == "redsync_test.go" {
 		text = edit(t, text, `\b51200\b`, "firstPort")
 		return edit(t, text, `newMockPools(\w+)\(poolCount\)`, "on(${1}Block, newMockPools$1(poolCount))")
 	}
 	text = edit(t, text, `(?s)mutexes\[i\] = &Mutex\{.*?\n\t\t\}`,
-		`mutexes[i] = New(redlockOn(pools)).NewMutex(name+"-"+strconv.Itoa(i), WithRetryDelay(500*time.Millisecond))`)
+		`mutexes[i] = New(pools...).NewMutex(name+"-"+strconv.Itoa(i), WithRetryDelay(500*time.Millisecond))`)
 	text = edit(t, text, `getPoolExpiries\(v\.pools, mutex\.name\)`, "getPoolExpiries(t, v.pools, mutex.name)")
 	text = edit(t, text, `func getPoolExpiries\(pools (.*)\n`, "func getPoolExpiries(t *testing.T, pools $1\n\tsettle(t, pools)\n")
 	return edit(t, text, `\bmutex\.quorum\b`, "quorumOf(mutex)")

@@ -1,0 +1,111 @@
+package redsync
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/redlock"
+	"github.com/seed6c881748/redlock/redlock/redlocktest"
+)
+
+// value is one that no lock has had, in this process, however often its tests run.
+func value(name string) string { return fmt.Sprintf("%s %x", name, rand.Uint64()) }
+
+// generated has Lock take this value.
+func generated(value string) Option {
+	return WithGenValueFunc(func() (string, error) { return value, nil })
+}
+
+// Another mutex of the process finds a lock by its value: it extends it by its own expiry, and unlocks it.
+func TestALockIsFoundByItsValue(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *redlocktest.Cluster, rs *Redsync) {
+		m := rs.NewMutex("x", WithExpiry(5*time.Second))
+		require.NoError(t, m.Lock())
+		longer := rs.NewMutex("x", WithExpiry(time.Minute), WithValue(m.Value()))
+		require.NoError(t, success(longer.Extend()))
+		assert.Greater(t, time.Until(longer.Until()), 50*time.Second)
+		require.NoError(t, success(longer.Valid()))
+		require.NoError(t, success(m.Extend()), "by its own")
+		require.NoError(t, success(longer.Unlock()))
+		c.AssertFree()
+		for _, m := range []*Mutex{m, longer} {
+			require.ErrorIs(t, refusal(m.Unlock()), ErrLockAlreadyExpired)
+		}
+	})
+}
+
+// A value of the user's names the lock that has had it alone.
+func TestALockIsFoundByTheUsersValue(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *redlocktest.Cluster, rs *Redsync) {
+		only := value("only here")
+		m := rs.NewMutex("x", generated(only))
+		require.NoError(t, m.Lock())
+		with := rs.NewMutex("x", WithValue(only), WithExpiry(time.Minute))
+		require.NoError(t, success(with.Valid()))
+		require.NoError(t, success(with.Extend()))
+		require.NoError(t, success(with.Unlock()))
+		c.AssertFree()
+		require.ErrorIs(t, refusal(with.Unlock()), ErrLockAlreadyExpired, "again")
+		requireTaken(t, refusal(with.Extend()), redlock.ErrLost)
+
+		// It is over, and its value is no other lock's.
+		require.NoError(t, rs.NewMutex("x").Lock())
+		require.ErrorIs(t, refusal(with.Unlock()), ErrLockAlreadyExpired)
+		assert.NotEmpty(t, c.Holder("x"))
+
+		for _, none := range []string{"nobody's", ""} {
+			err := refusal(rs.NewMutex("x", WithValue(none)).Unlock())
+			require.ErrorContains(t, err, "hand on what Token of the mutex returns")
+			require.NotErrorIs(t, err, ErrLockAlreadyExpired)
+		}
+	})
+}
+
+// A value that several locks have had names none of them, as a late release of the one would be that of the other.
+func TestAValueOfTwoLocksNamesNone(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *redlocktest.Cluster, rs *Redsync) {
+		same, ofTwoNames := value("same"), value("of two names")
+		first := rs.NewMutex("x", generated(same))
+		require.NoError(t, first.Lock())
+		handed := rs.NewMutex("x", WithValue(same))
+		time.Sleep(time.Minute)
+		second := rs.NewMutex("x", generated(same))
+		require.NoError(t, second.Lock())
+		for _, err := range []error{refusal(handed.Unlock()), refusal(handed.Extend())} {
+			require.ErrorContains(t, err, "more than one lock of this process has had the value")
+			require.NotErrorIs(t, err, ErrLockAlreadyExpired)
+		}
+		assert.Equal(t, second.Token(), c.Holder("x"))
+		require.NoError(t, success(rs.NewMutex("x", WithValue(second.Token())).Extend()))
+		require.NoError(t, success(second.Unlock()))
+
+		// Also of other names.
+		require.NoError(t, rs.NewMutex("a", generated(ofTwoNames)).Lock())
+		require.NoError(t, rs.NewMutex("b", generated(ofTwoNames)).Lock())
+		require.ErrorContains(t, refusal(rs.NewMutex("a", WithValue(ofTwoNames)).Unlock()), "more than one")
+	})
+}
+
+// What is remembered of locks and values is bounded.
+func TestHoldingsAreBounded(t *testing.T) {
+	inBubble(t, func(t *testing.T, _ *redlocktest.Cluster, rs *Redsync) {
+		h := register{sweep: 100, at: make(map[place]holding), more: make(map[uint64]bool)}
+		ended := rs.NewMutex("x", WithExpiry(time.Second))
+		require.NoError(t, ended.Lock())
+		l := ended.lock
+		time.Sleep(time.Minute)
+		for i := range 3 * maxValues {
+			h.add(place{nil, fmt.Sprint(i)}, l, fmt.Sprint(i))
+		}
+		assert.LessOrEqual(t, len(h.at), 2*fewest)
+		assert.LessOrEqual(t, len(h.more)+len(h.moreBefore), 2*maxValues)
+		h.add(place{nil, "x"}, l, fmt.Sprint(2*maxValues+1))
+		_, err := h.find(place{nil, "x"}, fmt.Sprint(2*maxValues+1))
+		require.ErrorIs(t, err, errManyHadIt)
+	})
+}

@@ -1,0 +1,214 @@
+package redsync
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/seed6c881748/redlock/integrations/redsync/redis"
+	"github.com/seed6c881748/redlock/redlock"
+)
+
+// This file is about the Redlocks of New, which nobody closes.
+
+// A shared is a Redlock that all Redsyncs whose pools have the same clients use. Or one of Over, which is never closed here.
+type shared struct {
+	r       *redlock.Redlock
+	err     error // why there is none
+	clients []any // of the pools; nil: of Over
+
+	calls atomic.Int64 // under way; negative once it is closed
+	used  atomic.Bool  // since look has looked
+	timer *time.Timer
+}
+
+const (
+	// idle is after what time without a call a Redlock is closed, at the soonest; at the latest after twice that. Shorter,
+	// and a program that locks now and then would connect each time; longer, and one that makes a client for each call
+	// would have more of them.
+	idle = 10 * time.Second
+
+	over = math.MinInt64 / 2 // the calls of a shared that is closed
+)
+
+// Redlocks are those that are open.
+var open struct {
+	mu  sync.Mutex
+	all []*shared
+}
+
+var (
+	errNoRedlock = errors.New("redsync: Over was given a nil Redlock")
+	errNoPools   = errors.New("there is no pool: New needs one for each server")
+	errNoRedsync = errors.New("redsync: the mutex is of a nil Redsync")
+)
+
+// begin is called before what uses r, and end after it. Without success, r is closed.
+func (s *shared) begin() bool {
+	if s.calls.Add(1) <= 0 {
+		s.calls.Add(-1)
+		return false
+	}
+	return true
+}
+
+func (s *shared) end() {
+	s.used.Store(true)
+	s.calls.Add(-1)
+}
+
+// use returns the Redlock of a call, whose end must be called after it.
+func (r *Redsync) use() (*shared, error) {
+	if r == nil {
+		return nil, errNoRedsync
+	}
+	s := r.now.Load()
+	if s == nil || !s.begin() {
+		s = r.find()
+		r.now.Store(s)
+	}
+	if s.err != nil {
+		s.end()
+		return nil, s.err
+	}
+	return s, nil
+}
+
+// find returns the Redlock of r's pools, which is made if there is none. A call has begun on it.
+func (r *Redsync) find() *shared {
+	open.mu.Lock()
+	defer open.mu.Unlock()
+	clients := r.clients()
+	if s := opened(clients); s != nil && s.begin() {
+		return s
+	}
+	s := &shared{clients: clients}
+	s.calls.Store(1)
+	nodes, err := r.nodes()
+	if err == nil {
+		s.r, err = redlock.New(nodes, defaultOptions...)
+	}
+	if err != nil {
+		s.err = fmt.Errorf("redsync: the pools of New cannot be used: %w", err)
+		return s
+	}
+	open.all = append(open.all, s)
+	s.timer = time.AfterFunc(idle, s.look)
+	return s
+}
+
+// opened returns the Redlock of these clients, if there is one. open.mu is held.
+func opened(clients []any) *shared {
+	for _, s := range open.all {
+		if slices.Equal(s.clients, clients) {
+			return s
+		}
+	}
+	return nil
+}
+
+// clients are what the pools are of. A pool that does not say so is itself.
+func (r *Redsync) clients() []any {
+	clients := make([]any, len(r.pools))
+	for i, p := range r.pools {
+		if n, ok := p.(redis.NodePool); ok {
+			clients[i] = n.Client()
+		}
+	}
+	return clients
+}
+
+// nodes are those of the pools. They are made once, and what there is to say of them is logged.
+func (r *Redsync) nodes() ([]redlock.Node, error) {
+	r.once.Do(func() {
+		if r.made, r.err = nodesOf(r.pools); r.err != nil {
+			once("the pools of New cannot be used, and each call fails: " + r.err.Error())
+		}
+	})
+	return r.made, r.err
+}
+
+func nodesOf(pools []redis.Pool) (nodes []redlock.Node, err error) {
+	if len(pools) == 0 {
+		return nil, errNoPools
+	}
+	for i, p := range pools {
+		of, ok := p.(redis.NodePool)
+		if !ok {
+			return nil, fmt.Errorf("pool %d is a %T, through which a Redlock cannot send its commands: "+
+				"take one of the packages redigo and goredis, or give it the methods of redis.NodePool", i, p)
+		}
+		node, warning, err := of.Node()
+		if err != nil {
+			return nil, fmt.Errorf("pool %d: %w", i, err)
+		}
+		if warning != "" {
+			once(fmt.Sprintf("pool %d: %s", i, warning))
+		}
+		if node.Name == "" {
+			node.Name = fmt.Sprintf("pool %d", i)
+		}
+		nodes = append(nodes, node)
+	}
+	return nodes, nil
+}
+
+// announce has New log what there is to say of its pools. If a Redlock of the same clients is open, that was said.
+func (r *Redsync) announce() {
+	open.mu.Lock()
+	known := opened(r.clients()) != nil
+	open.mu.Unlock()
+	if !known {
+		_, _ = r.nodes()
+	}
+}
+
+var (
+	saidMu sync.Mutex
+	said   = make(map[string]bool)
+)
+
+// maxSaid is how many lines are remembered. Without a bound, whoever has addresses without end would have the lines, too.
+const maxSaid = 1000
+
+// once logs a line, unless it was logged before.
+func once(text string) {
+	saidMu.Lock()
+	defer saidMu.Unlock()
+	if said[text] || len(said) >= maxSaid {
+		return
+	}
+	said[text] = true
+	slog.Warn("redsync: " + text) //nolint:sloglint // A default is what is wanted.
+}
+
+// look closes the Redlock, if nothing is under way, nor was since it has looked last.
+func (s *shared) look() {
+	open.mu.Lock()
+	if s.used.Swap(false) || s.isBusy() || !s.calls.CompareAndSwap(0, over) {
+		s.timer.Reset(idle)
+		open.mu.Unlock()
+		return
+	}
+	if s.used.Load() || s.isBusy() { // A call has come and gone meanwhile.
+		s.calls.Add(-over)
+		s.timer.Reset(idle)
+		open.mu.Unlock()
+		return
+	}
+	open.all = slices.DeleteFunc(open.all, func(o *shared) bool { return o == s })
+	open.mu.Unlock()
+	_ = s.r.Close(context.Background()) // Nothing is on its way.
+}
+
+// isBusy reports whether a lock is held, or something of one may still be on a node.
+func (s *shared) isBusy() bool {
+	stats := s.r.Stats()
+	return stats.Held > 0 || slices.ContainsFunc(stats.Nodes, func(n redlock.NodeStats) bool { return n.PendingReleases+n.Repeats > 0 })
+}
