@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/seed6c881748/redlock/internal/tokens"
 	"github.com/seed6c881748/redlock/redlock"
 )
 
@@ -123,6 +124,9 @@ func (m *Mutex) attempt(ctx context.Context, tries int) (l *redlock.Lock, own st
 	if m.genValueFunc != nil {
 		if own, err = m.genValueFunc(); err != nil {
 			return nil, "", err
+		}
+		if err = tokens.CheckLabel(own); err != nil {
+			return nil, "", fmt.Errorf("redsync: WithGenValueFunc: %w", err)
 		}
 		opts = append(opts[:len(opts):len(opts)], redlock.WithOwner(own))
 		once("what WithGenValueFunc returns is the label of a lock: the key has a token in front of it, which a program that reads" +

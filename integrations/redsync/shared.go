@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"reflect"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -82,9 +83,9 @@ func (r *Redsync) use() (*shared, error) {
 
 // find returns the Redlock of r's pools, which is made if there is none. A call has begun on it.
 func (r *Redsync) find() *shared {
+	clients := r.clients()
 	open.mu.Lock()
 	defer open.mu.Unlock()
-	clients := r.clients()
 	if s := opened(clients); s != nil && s.begin() {
 		return s
 	}
@@ -113,12 +114,15 @@ func opened(clients []any) *shared {
 	return nil
 }
 
-// clients are what the pools are of. A pool that does not say so is itself.
+// clients are what the pools are of. What cannot be compared, or is not told, is like no other.
 func (r *Redsync) clients() []any {
 	clients := make([]any, len(r.pools))
 	for i, p := range r.pools {
+		clients[i] = &r.pools[i]
 		if n, ok := p.(redis.NodePool); ok {
-			clients[i] = n.Client()
+			if c := n.Client(); reflect.ValueOf(c).Comparable() {
+				clients[i] = c
+			}
 		}
 	}
 	return clients
@@ -161,8 +165,9 @@ func nodesOf(pools []redis.Pool) (nodes []redlock.Node, err error) {
 
 // announce has New log what there is to say of its pools. If a Redlock of the same clients is open, that was said.
 func (r *Redsync) announce() {
+	clients := r.clients()
 	open.mu.Lock()
-	known := opened(r.clients()) != nil
+	known := opened(clients) != nil
 	open.mu.Unlock()
 	if !known {
 		_, _ = r.nodes()

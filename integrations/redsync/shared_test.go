@@ -57,7 +57,7 @@ func redlocks(c *redlocktest.Cluster) (all []*redlock.Redlock) {
 	open.mu.Lock()
 	defer open.mu.Unlock()
 	for _, s := range open.all {
-		if strings.HasPrefix(s.clients[0].(string), fmt.Sprintf("%p ", c)) {
+		if id, ok := s.clients[0].(string); ok && strings.HasPrefix(id, fmt.Sprintf("%p ", c)) {
 			all = append(all, s.r)
 		}
 	}
@@ -173,6 +173,32 @@ func TestCallsWhileARedlockIsClosed(t *testing.T) {
 		}
 	})
 }
+
+// Pools whose clients cannot be compared, and those that panic, are in nobody else's way.
+func TestOddPools(t *testing.T) {
+	inPools(t, func(t *testing.T, c *redlocktest.Cluster) {
+		odd := pools(c)
+		for _, p := range odd {
+			p.(*testPool).client = []int{1}
+		}
+		for range 2 {
+			rs := New(odd...)
+			for range 2 {
+				m := rs.NewMutex("x")
+				require.NoError(t, m.Lock())
+				require.NoError(t, success(m.Unlock()))
+			}
+		}
+		require.Panics(t, func() { New(panics{}) })
+		m := New(pools(c)...).NewMutex("x")
+		require.NoError(t, m.Lock())
+		require.NoError(t, success(m.Unlock()))
+	})
+}
+
+type panics struct{ redis.NodePool }
+
+func (panics) Client() any { panic("a defect of the program's") }
 
 // Pools that cannot be used have each call fail, with an error that says what to do, and nothing else.
 func TestPoolsThatCannotBeUsed(t *testing.T) {

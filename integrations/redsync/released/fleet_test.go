@@ -15,11 +15,13 @@ import (
 	theirredis "github.com/go-redsync/redsync/v4/redis"
 	"github.com/go-redsync/redsync/v4/redis/redigo"
 	"github.com/gomodule/redigo/redis"
+	goredislib "github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/integrations/redsync"
+	ourredis "github.com/seed6c881748/redlock/integrations/redsync/redis"
+	"github.com/seed6c881748/redlock/integrations/redsync/redis/goredis/v9"
 	"github.com/seed6c881748/redlock/internal/testcluster"
-	"github.com/seed6c881748/redlock/redlock"
 	"github.com/seed6c881748/redlock/test/child"
 	"github.com/seed6c881748/redlock/test/testkit"
 )
@@ -58,16 +60,11 @@ var kinds = map[string]func(addrs []string) func(key string) mutex{
 		return func(key string) mutex { return rs.NewMutex(key) }
 	},
 	"drop-in": func(addrs []string) func(string) mutex {
-		var nodes []redlock.Node
+		var pools []ourredis.Pool
 		for _, addr := range addrs {
-			nodes = append(nodes, redlock.NewNode(addr))
+			pools = append(pools, goredis.NewPool(goredislib.NewClient(&goredislib.Options{Addr: addr})))
 		}
-		r, err := redlock.New(nodes)
-		if err != nil {
-			panic(err)
-		}
-		rs := redsync.Over(r)
-		return func(key string) mutex { return rs.NewMutex(key) }
+		return func(key string) mutex { return redsync.New(pools...).NewMutex(key) }
 	},
 	"no lock": func([]string) func(string) mutex { return func(string) mutex { return none{} } },
 }

@@ -29,14 +29,15 @@ type pool struct{ delegate redis.UniversalClient }
 // client gets one SETNX, with a context that has ended, so that nothing is sent.
 func NewPool(delegate redis.UniversalClient) redsyncredis.Pool { return &pool{delegate} }
 
-// Client returns the *redis.Client that leads to the server, if there is one.
+// Client returns the *redis.Client that leads to the server. What embeds it is the same client if it changes no commands.
 func (p *pool) Client() any {
-	switch c := inner(p.delegate).(type) {
-	case *redis.Client:
+	if c, ok := p.delegate.(*redis.Client); ok {
 		return c
-	default:
-		return p // What a user's type is, need not be comparable.
 	}
+	if c, ok := inner(p.delegate).(*redis.Client); ok && c != nil && passes(p.delegate) == nil {
+		return c
+	}
+	return p
 }
 
 // Node returns the node of the client's server.
@@ -121,7 +122,7 @@ func passes(c redis.UniversalClient) error {
 		return fmt.Errorf("the client of go-redis answers commands itself, as a mock does (SETNX: %v), and mutexes do not send theirs through it: "+
 			"in a test, use a server, such as miniredis", cmd)
 	case len(args) < 2 || args[1] != key:
-		return fmt.Errorf("a hook of the client of go-redis makes %.200q of the key %q, and mutexes do not send their commands through it: "+
+		return fmt.Errorf("a hook of the client of go-redis, or what embeds it, makes %.200q of the key %q, and mutexes do not send their commands through it: "+
 			"give goredis.NewPool a client without that hook, and its prefix to the names of mutexes", fmt.Sprint(args), key)
 	}
 	return nil

@@ -116,6 +116,15 @@ func TestClientsThatAreRefused(t *testing.T) {
 	}
 }
 
+// What changes commands is not taken for the client that it embeds, even if that one is in use.
+func TestAWrapperIsNotTheClientInUse(t *testing.T) {
+	client := clientOf(t, testcluster.RunServers(t, 1).Nodes[0])
+	require.NoError(t, redsync.New(goredis.NewPool(client)).NewMutex("x").Lock())
+	err := redsync.New(goredis.NewPool(prefixed{client})).NewMutex("x").Lock()
+	require.ErrorContains(t, err, "without that hook")
+	require.NotErrorIs(t, err, redlock.ErrTaken)
+}
+
 // A pool's connections do what redsync's do.
 func TestConn(t *testing.T) {
 	conntest.Run(t, goredis.NewPool(clientOf(t, testcluster.RunServers(t, 1).Nodes[0])))
