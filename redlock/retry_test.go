@@ -2,6 +2,8 @@ package redlock
 
 import (
 	"context"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -282,11 +284,42 @@ func TestWithWaitIsForCallsThatWait(t *testing.T) {
 	})
 }
 
+// However a wait ends, of a lock that others have all the time it says that they have it.
+func TestAWaitForABusyLockEndsWithTaken(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		for _, n := range c.Nodes {
+			require.NoError(t, n.Slow(time.Millisecond, time.Millisecond))
+		}
+		var all sync.WaitGroup
+		var failed atomic.Int64
+		for i := range 4 {
+			r := newRedlock(t, c)
+			for j := range 4 {
+				all.Go(func() {
+					time.Sleep(time.Duration(i+4*j) * 170 * time.Microsecond)
+					for range 30 {
+						l, err := r.Lock(t.Context(), []string{"a"}, ttl, WithWait(2*time.Second))
+						if err != nil {
+							failed.Add(1)
+							assert.ErrorIs(t, err, ErrTaken)
+							continue
+						}
+						time.Sleep(300 * time.Millisecond)
+						assert.NoError(t, l.Unlock(t.Context()))
+					}
+				})
+			}
+		}
+		all.Wait()
+		assert.Greater(t, failed.Load(), int64(50))
+	})
+}
+
 // A lock that another one of the same Redlock keeps out is mostly one that waits for itself.
 func TestHolderOfTheSameRedlockIsNamed(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r, other := newRedlock(t, c), newRedlock(t, c)
-		const own = "a lock of this Redlock holds it"
+		const own = "a lock of this Redlock, in this process, holds it"
 		l, err := r.Lock(t.Context(), []string{"a", "b"}, time.Minute)
 		require.NoError(t, err)
 		_, err = r.Lock(t.Context(), []string{"b"}, ttl)

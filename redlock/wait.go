@@ -107,10 +107,16 @@ func (a *acquisition) poll(ctx context.Context) (*Lock, error) {
 // worse is what to report of the attempts that failed with last, if there was
 // one, and then with err: of one that was cut short, the one before tells more.
 func worse(last, err error) error {
-	if cut := (*waitError)(nil); last != nil && errors.As(err, &cut) {
+	if last != nil && wasCut(err) {
 		return last
 	}
 	return err
+}
+
+// wasCut reports whether err is that of an attempt that was cut short.
+func wasCut(err error) bool {
+	cut := (*waitError)(nil)
+	return errors.As(err, &cut)
 }
 
 // waitInLine has the waiter in line until it has the lock or gives up. last is what its
@@ -155,7 +161,7 @@ func (w *waiter) waitInLine(ctx context.Context, attempts int, last error) (*Loc
 			continue
 		}
 		if ended := a.r.calls.Ended(ctx); ended != nil {
-			return nil, a.endedBy(ended, last)
+			return nil, w.endedBy(ended, last)
 		}
 		if tick && a.o.isLast(ticks) {
 			return nil, gaveUp(err, ticks, w.queued.Began())
@@ -174,9 +180,10 @@ func (w *waiter) waitInLine(ctx context.Context, attempts int, last error) (*Loc
 	}
 }
 
-// endedBy is the error of a call that was ended in line. If it has made no attempt, what others have seen tells more.
+// endedBy is the error of a call that was ended in line. If it has made no attempt to the end, what others have seen
+// tells more: one that is next as its wait is over asks, and is cut short at once.
 func (w *waiter) endedBy(cause, last error) error {
-	if answered := w.a.r.queue.Answer(w.queued, time.Time{}); answered != nil && last == nil {
+	if answered := w.a.r.queue.Answer(w.queued, time.Time{}); answered != nil && (last == nil || wasCut(last)) {
 		last = w.share(answered, 1)
 	}
 	return w.a.endedBy(cause, last)
