@@ -74,7 +74,7 @@ func TestStateHasWhatIsGoingOn(t *testing.T) {
 		invoice := byName["invoice:2026-11-4711"]
 		assert.False(t, invoice.Kept)
 		assert.Zero(t, invoice.Fence)
-		assert.WithinDuration(t, invoice.Since.Add(20*time.Second), invoice.Until, time.Second)
+		assert.WithinDuration(t, invoice.Since.Add(90*time.Second), invoice.Until, time.Second)
 
 		require.Len(t, s.Waiting, 2)
 		for _, w := range s.Waiting {

@@ -48,7 +48,7 @@ func busy(t *testing.T, c *testcluster.Cluster, resource string) (r *redlock.Red
 	kept := take(r, time.Minute, fencing, "nightly-report")
 	kept.KeepAlive(t.Context())
 	t.Cleanup(func() { _ = kept.Unlock(context.Background()) }) // Close waits for it.
-	take(r, 20*time.Second, nil, "invoice:2026-11-4711")
+	take(r, 90*time.Second, nil, "invoice:2026-11-4711")
 	take(r, time.Hour, nil, "account:7", "account:12", "account:9", "account:31", "account:77", resource)
 	take(other, time.Hour, nil, "mail-queue")
 	for _, n := range c.Nodes { // Or one that it has not reached yet could name a call that waits as the holder.
