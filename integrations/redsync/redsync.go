@@ -30,6 +30,7 @@
 package redsync
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -56,7 +57,7 @@ type Redsync struct {
 // If a pool cannot be used, New logs why, and each call fails with an error that says what to do: no pools at all, a pool
 // that is no [redis.NodePool], and what its package says. For options of the Redlock, see [Over].
 func New(pools ...redis.Pool) *Redsync {
-	r := &Redsync{pools: pools}
+	r := &Redsync{pools: slices.Clone(pools)} // The caller may change its own.
 	r.announce()
 	return r
 }

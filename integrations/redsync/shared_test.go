@@ -174,6 +174,18 @@ func TestCallsWhileARedlockIsClosed(t *testing.T) {
 	})
 }
 
+// What the caller does with its slice of pools after New is nothing to the Redsync.
+func TestPoolsAreTheRedsyncsOwn(t *testing.T) {
+	inPools(t, func(t *testing.T, c *redlocktest.Cluster) {
+		all := pools(c)
+		rs := New(all...)
+		all[0], all[1] = all[1], all[0]
+		require.NoError(t, rs.NewMutex("x").Lock())
+		require.ErrorIs(t, New(pools(c)...).NewMutex("x").TryLock(), redlock.ErrTaken)
+		require.Len(t, redlocks(c), 1)
+	})
+}
+
 // Pools whose clients cannot be compared, and those that panic, are in nobody else's way.
 func TestOddPools(t *testing.T) {
 	inPools(t, func(t *testing.T, c *redlocktest.Cluster) {
