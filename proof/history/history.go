@@ -32,7 +32,7 @@ const (
 	// Fence, Token and Holder. It is written as soon as the call has returned. A process that was killed has calls
 	// without a Return.
 	Return Kind = "return"
-	// Votes is what the nodes said to an attempt of Call: Votes. It may come after Return.
+	// Votes is what the nodes said to an attempt of Call: Votes, and From, when the attempt began. It may come after Return.
 	Votes Kind = "votes"
 	// Keep says that a lock is kept alive from here on, by KeepAlive or Do: Lock.
 	Keep Kind = "keep"
@@ -145,6 +145,7 @@ type Event struct {
 	// Holder is the digest by which others are told of the lock.
 	Holder string `json:"holder,omitempty"`
 	Votes  []Vote `json:"votes,omitempty"`
+	From   int64  `json:"from,omitempty"`
 	Seen   []Seen `json:"seen,omitempty"`
 	Set    []int  `json:"set,omitempty"` // Of Up: the numbers of the client's nodes, if it does not have all.
 

@@ -40,7 +40,8 @@ func bounds(r *run, f *findings) {
 	}
 }
 
-// decided looks at a call that got a lock without a fence, which may take more: it waits for no more nodes than a quorum.
+// decided looks at a call that got a lock without a fence, which may take more: it waits for no more nodes than a quorum. A
+// quorum that leaves no more of the ttl than the min hold is no lock, and the call goes on with another attempt.
 func decided(r *run, f *findings, e history.Event) {
 	l, need := r.locks[id{e.Client, e.Call}], r.quorum(e.Client)
 	if l == nil || l.fence > 0 {
@@ -55,9 +56,13 @@ func decided(r *run, f *findings, e history.Event) {
 	if slices.Sort(yes); len(yes) < need {
 		return
 	}
-	f.facts++
 	c, by := l.acquired, yes[need-1]
-	if due := r.excused(c.client, by, r.slack(c.client, by)); c.end.At > due {
+	slack := r.slack(c.client, by)
+	if r.ends(e.From, c.begin.TTL)-by <= c.begin.MinHold+slack {
+		return
+	}
+	f.facts++
+	if due := r.excused(c.client, by, slack); c.end.At > due {
 		f.violation(place{from: c.begin.At, to: c.end.At, resource: l.resources[0], clients: []string{c.client}},
 			"%s had %d votes at %s, which is a quorum, and returned at %s", c, need, at(by), at(c.end.At))
 	}

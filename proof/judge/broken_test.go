@@ -293,6 +293,10 @@ var broken = []tale{
 		n := s.lock("c1", 0, 250, 0, "b")
 		s.votes(n, 250, 4, 6, 250)
 	}},
+	{"a call with a min hold waits for a node that hangs", []string{"bounds"}, func(s *story) {
+		n := s.with("c1", 0, 250, 999, 0, history.Event{Resources: []string{"b"}, MinHold: ms(500)})
+		s.votes(n, 250, 4, 6, 250)
+	}},
 	{"a call hangs until its process dies", []string{"bounds"}, func(s *story) {
 		s.begin("c1", history.OpTryLock, 0, history.Event{Resources: []string{"a"}, Bound: ms(500)})
 		s.dies("c1", 1000)

@@ -231,6 +231,11 @@ var correct = []tale{
 		n = s.lock("c1", 1000, 1150, 0, "b")
 		s.votes(n, 1250, 1004, 1006, 1250)
 	}},
+	{"a call whose first attempt left no more than the min hold", []string{"bounds"}, func(s *story) {
+		n := s.begin("c1", history.OpLock, 0, history.Event{Resources: []string{"b"}, TTL: ms(1000), MinHold: ms(500), Bound: ms(2000)})
+		s.got("c1", n, 800, 1795, 0)
+		s.votes(n, 760, 510, 520, 760)
+	}},
 	{"an extension by a longer ttl", []string{"validity"}, func(s *story) {
 		n := s.lock("c1", 0, 5, 1, "a")
 		call := s.begin("c1", history.OpExtend, 10, history.Event{Lock: n, TTL: ms(5000)})

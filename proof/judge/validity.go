@@ -106,7 +106,12 @@ func (r *run) least(c *call) int64 {
 	if r.header.DriftLeast == 0 {
 		return 0 // Of a library whose drift is not known.
 	}
-	return c.begin.At + c.begin.TTL - int64(float64(c.begin.TTL)*r.header.Drift) - r.header.DriftLeast - rounding
+	return r.ends(c.begin.At, c.begin.TTL) - rounding
+}
+
+// ends is when a lock does whose attempt began then.
+func (r *run) ends(from, ttl int64) int64 {
+	return from + ttl - int64(float64(ttl)*r.header.Drift) - r.header.DriftLeast
 }
 
 // untilBy is the end of the lock as it was then. Of one that is kept it is the last end: not each extension need be told.
