@@ -127,8 +127,13 @@ func extendError(err error) error {
 
 // again has the error of a Lock be that of the Extend that it was for.
 func again(err error) error {
-	if c, ok := err.(*callError); ok && slices.Contains(c.theirs, ErrFailed) { //nolint:errorlint // It is made here.
-		return &callError{[]error{ErrExtendFailed}, c.ours}
+	switch e := err.(type) { //nolint:errorlint // They are made here.
+	case *callError:
+		if slices.Contains(e.theirs, ErrFailed) {
+			return &callError{[]error{ErrExtendFailed}, e.ours}
+		}
+	case *RedisError: // The context has ended.
+		return &callError{[]error{ErrExtendFailed}, e.Err}
 	}
 	return err
 }

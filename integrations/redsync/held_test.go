@@ -3,6 +3,8 @@ package redsync
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -35,6 +37,68 @@ func TestALockIsFoundByItsValue(t *testing.T) {
 		c.AssertFree()
 		for _, m := range []*Mutex{m, longer} {
 			require.ErrorIs(t, refusal(m.Unlock()), ErrLockAlreadyExpired)
+			requireTaken(t, refusal(m.Extend()), redlock.ErrLost)
+			requireTaken(t, refusal(m.Valid()), redlock.ErrLost)
+		}
+	})
+}
+
+// A token is enough, wherever the lock was taken: the pools may come in another order.
+func TestALockIsFoundByItsTokenElsewhere(t *testing.T) {
+	inPools(t, func(t *testing.T, c *redlocktest.Cluster) {
+		m := New(pools(c)...).NewMutex("x", generated(value("v")), WithExpiry(time.Second))
+		require.NoError(t, m.Lock())
+		turned := pools(c)
+		slices.Reverse(turned)
+		elsewhere := New(turned...)
+		with := elsewhere.NewMutex("x", WithValue(m.Token()), WithExpiry(time.Minute))
+		require.NoError(t, success(with.Extend()))
+		require.NoError(t, success(with.Valid()))
+		// By the user's value alone, it may be one of other servers.
+		err := refusal(elsewhere.NewMutex("x", WithValue(m.Value())).Unlock())
+		require.ErrorContains(t, err, "WithValue was given no value")
+		require.NoError(t, success(with.Unlock()))
+		c.AssertFree()
+		require.ErrorIs(t, refusal(m.Unlock()), ErrLockAlreadyExpired)
+
+		require.NoError(t, m.Lock())
+		with = elsewhere.NewMutex("x", WithValue(m.Token()))
+		time.Sleep(time.Minute)
+		requireTaken(t, refusal(with.Extend()), redlock.ErrExpired)
+	})
+}
+
+// Of all mutexes that unlock one lock, one is told that it has done it, also if that takes several calls.
+func TestOneOfTwoMutexesReleases(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *redlocktest.Cluster, rs *Redsync) {
+		for range 20 {
+			m := rs.NewMutex("x", WithExpiry(time.Hour))
+			require.NoError(t, m.Lock())
+			with := rs.NewMutex("x", WithValue(m.Token()))
+			c.StopMajority()
+			released := func() (n int) {
+				var all sync.WaitGroup
+				told := make(chan bool, 2)
+				for _, m := range []*Mutex{m, with} {
+					all.Go(func() {
+						ok, err := m.Unlock()
+						assert.Equal(t, ok, err == nil)
+						told <- ok
+					})
+				}
+				all.Wait()
+				for range 2 {
+					if <-told {
+						n++
+					}
+				}
+				return n
+			}
+			assert.Zero(t, released())
+			c.Recover()
+			assert.Equal(t, 1, released())
+			assert.Zero(t, released())
+			c.AssertFree()
 		}
 	})
 }
@@ -76,8 +140,9 @@ func TestAValueOfTwoLocksNamesNone(t *testing.T) {
 		time.Sleep(time.Minute)
 		second := rs.NewMutex("x", generated(same))
 		require.NoError(t, second.Lock())
-		for _, err := range []error{refusal(handed.Unlock()), refusal(handed.Extend())} {
+		for _, err := range []error{refusal(handed.Unlock()), refusal(handed.Extend()), refusal(handed.Valid())} {
 			require.ErrorContains(t, err, "more than one lock of this process has had the value")
+			require.NotErrorAs(t, err, new(*ErrTaken))
 			require.NotErrorIs(t, err, ErrLockAlreadyExpired)
 		}
 		assert.Equal(t, second.Token(), c.Holder("x"))
@@ -94,18 +159,18 @@ func TestAValueOfTwoLocksNamesNone(t *testing.T) {
 // What is remembered of locks and values is bounded.
 func TestHoldingsAreBounded(t *testing.T) {
 	inBubble(t, func(t *testing.T, _ *redlocktest.Cluster, rs *Redsync) {
-		h := register{sweep: 100, at: make(map[place]holding), more: make(map[uint64]bool)}
+		h := register{sweep: 100, at: make(map[named]*holding), more: make(map[uint64]bool)}
 		ended := rs.NewMutex("x", WithExpiry(time.Second))
 		require.NoError(t, ended.Lock())
-		l := ended.lock
+		l := ended.held.lock
 		time.Sleep(time.Minute)
 		for i := range 3 * maxValues {
-			h.add(place{nil, fmt.Sprint(i)}, l, fmt.Sprint(i))
+			h.add(nil, fmt.Sprint(i), l, fmt.Sprint(i))
 		}
 		assert.LessOrEqual(t, len(h.at), 2*fewest)
 		assert.LessOrEqual(t, len(h.more)+len(h.moreBefore), 2*maxValues)
-		h.add(place{nil, "x"}, l, fmt.Sprint(2*maxValues+1))
-		_, err := h.find(place{nil, "x"}, fmt.Sprint(2*maxValues+1))
+		h.add(nil, "x", l, fmt.Sprint(3*maxValues-1))
+		_, err := h.find(nil, "x", fmt.Sprint(3*maxValues-1))
 		require.ErrorIs(t, err, errManyHadIt)
 	})
 }

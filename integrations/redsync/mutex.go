@@ -3,8 +3,6 @@ package redsync
 import (
 	"cmp"
 	"context"
-	"crypto/sha1"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"sync"
@@ -34,10 +32,11 @@ type Mutex struct {
 	prepared  sync.Once
 	resources []string
 	opts      []redlock.Option
-	wrong     error // of an option
+	wrong     error         // of an option
+	locking   chan struct{} // full while an Extend locks again
 
 	mu       sync.Mutex
-	lock     *redlock.Lock // nil: none, or its release has begun
+	held     *holding // nil: none, or it was unlocked
 	value    string
 	handed   bool // value is that of WithValue
 	until    time.Time
@@ -61,10 +60,10 @@ func (m *Mutex) Value() string {
 func (m *Mutex) Token() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.lock == nil {
+	if m.held == nil {
 		return ""
 	}
-	return m.lock.Token()
+	return m.held.lock.Token()
 }
 
 // Until returns when the lock ends unless it is extended: expiry less the drift allowance after the start of the
@@ -96,58 +95,89 @@ func (m *Mutex) Lock() error { return m.LockContext(context.Background()) }
 func (m *Mutex) LockContext(ctx context.Context) error { return m.acquire(ctx, m.tries) }
 
 func (m *Mutex) acquire(ctx context.Context, tries int) error {
-	l, own, err := m.attempt(ctx, tries)
+	s, err := m.begin()
+	if err != nil {
+		return err
+	}
+	defer s.end()
+	held, err := m.attempt(ctx, s, tries)
 	if err != nil {
 		return err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.unlocked = false
-	m.keep(l, own)
+	m.keep(held)
 	return nil
 }
 
-// keep has m have a lock. m.mu is held.
-func (m *Mutex) keep(l *redlock.Lock, own string) {
-	m.lock, m.value, m.handed, m.until = l, cmp.Or(own, l.Token()), false, l.Until()
+// begin returns the Redlock of a call, whose end must be called after it. An error says what is wrong with the mutex, whether
+// it is locked or not.
+func (m *Mutex) begin() (*shared, error) {
+	if err := m.prepare(); err != nil {
+		return nil, err
+	}
+	return m.rs.use()
 }
 
-// attempt returns a lock, and the value that the user has for it.
-func (m *Mutex) attempt(ctx context.Context, tries int) (l *redlock.Lock, own string, err error) {
-	if err = m.prepare(); err != nil {
-		return nil, "", err
-	}
+// keep has m have a lock. m.mu is held.
+func (m *Mutex) keep(held *holding) {
+	l := held.lock
+	m.held, m.value, m.handed, m.until = held, cmp.Or(held.own, l.Token()), false, l.Until()
+}
+
+// attempt returns a lock, which is m's only once it is kept.
+func (m *Mutex) attempt(ctx context.Context, s *shared, tries int) (_ *holding, err error) {
 	if tries < 1 {
-		return nil, "", fmt.Errorf("redsync: tries %d: must be at least 1", tries)
+		return nil, fmt.Errorf("redsync: tries %d: must be at least 1", tries)
 	}
-	opts := m.opts
+	opts, own := m.opts, ""
 	if m.genValueFunc != nil {
 		if own, err = m.genValueFunc(); err != nil {
-			return nil, "", err
+			return nil, err
 		}
 		if err = tokens.CheckLabel(own); err != nil {
-			return nil, "", fmt.Errorf("redsync: WithGenValueFunc: %w", err)
+			return nil, fmt.Errorf("redsync: WithGenValueFunc: %w", err)
 		}
 		opts = append(opts[:len(opts):len(opts)], redlock.WithOwner(own))
 		once("what WithGenValueFunc returns is the label of a lock: the key has a token in front of it, which a program that reads" +
 			" the key finds, too, and without which another process cannot unlock the mutex")
 	}
-	s, err := m.rs.use()
-	if err != nil {
-		return nil, "", err
-	}
-	defer s.end()
+	var l *redlock.Lock
 	if tries == 1 {
 		l, err = s.r.TryLock(endless(ctx), m.resources, m.expiry, opts...)
 	} else {
 		l, err = s.r.Lock(endless(ctx), m.resources, m.expiry, opts...)
 	}
 	if err != nil {
-		return nil, "", lockError(err, tries)
+		return nil, lockError(err, tries)
 	}
-	holdings.add(place{s.r, m.name}, l, own)
-	return l, own, nil
+	return holdings.add(s.r, m.name, l, own), nil
 }
+
+// has returns the lock that the mutex has: its own, or that of the value of WithValue. Without one, the value is the token of
+// another process's lock. An error says why there is none; it matches redlock.ErrLost if that is over, or m is not locked.
+func (m *Mutex) has(s *shared) (held *holding, value string, err error) {
+	m.mu.Lock()
+	held, value = m.held, m.value
+	handed := m.handed
+	m.mu.Unlock()
+	if handed {
+		held, err = holdings.find(s.r, m.name, value)
+	} else if held == nil {
+		err = redlock.ErrLost
+	}
+	switch {
+	case errors.Is(err, redlock.ErrLost):
+		err = m.notLocked()
+	case err != nil:
+		err = m.handedError(err)
+	}
+	return held, value, err
+}
+
+// handedError says what is wrong with a value of WithValue, which is in no error.
+func (m *Mutex) handedError(err error) error { return fmt.Errorf("mutex %q: %w", m.name, err) }
 
 // Unlock releases the lock. true means that it was held until then, and that a quorum of nodes has confirmed the
 // release. Otherwise the error is
@@ -161,76 +191,60 @@ func (m *Mutex) Unlock() (bool, error) { return m.UnlockContext(context.Backgrou
 // UnlockContext is Unlock. Unlike in redsync, it releases the lock even if ctx has ended, and takes at most the node
 // timeout.
 func (m *Mutex) UnlockContext(ctx context.Context) (bool, error) {
-	ctx = endless(ctx)
-	m.mu.Lock()
-	l, value, handed := m.lock, m.value, m.handed
-	m.lock, m.unlocked = nil, true // Of simultaneous calls, one is told that it has released the lock.
-	m.mu.Unlock()
-	if l == nil && !handed {
-		return false, unlockError(m.notLocked())
-	}
-	if err := m.prepare(); err != nil {
-		return false, err
-	}
-	s, err := m.rs.use()
+	s, err := m.begin()
 	if err != nil {
 		return false, err
 	}
 	defer s.end()
-	if l != nil {
-		return m.unlock(ctx, s, l)
-	}
-	return m.releaseHanded(ctx, s, value)
-}
-
-func (m *Mutex) unlock(ctx context.Context, s *shared, l *redlock.Lock) (bool, error) {
-	at := place{s.r, m.name}
-	held := holdings.remove(at, l)
-	err := l.Unlock(ctx)
+	m.mu.Lock()
+	m.unlocked = true // First: an Extend that locks again either finds it, or its lock is found here.
+	m.mu.Unlock()
+	held, value, err := m.has(s)
 	switch {
-	case err == nil && held.lock != nil:
-		return true, nil
-	case err == nil: // Another mutex with its value has unlocked it.
-		return false, unlockError(m.notLocked())
 	case errors.Is(err, redlock.ErrLost):
 		return false, unlockError(err)
+	case err != nil:
+		return false, err
+	case held != nil:
+		return m.unlock(endless(ctx), held)
+	default:
+		return m.release(endless(ctx), s, value)
 	}
-	holdings.restore(at, held) // It may be unlocked again.
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.lock == nil && !m.handed {
-		m.lock = l
-	}
-	return false, unlockError(err)
 }
 
-// releaseHanded releases the lock of another mutex.
-func (m *Mutex) releaseHanded(ctx context.Context, s *shared, value string) (bool, error) {
-	l, err := holdings.find(place{s.r, m.name}, value)
-	switch {
-	case errors.Is(err, redlock.ErrLost):
-		return false, unlockError(m.notLocked())
-	case err != nil:
-		return false, m.handedError(err)
-	case l != nil:
-		return m.unlock(ctx, s, l)
+// unlock releases a lock of this process. Of all calls that have it released, one is told so.
+func (m *Mutex) unlock(ctx context.Context, held *holding) (bool, error) {
+	err := held.lock.Unlock(ctx)
+	if err != nil && !errors.Is(err, redlock.ErrLost) {
+		return false, unlockError(err) // It may be unlocked again.
 	}
-	err = s.r.Release(ctx, m.resources, value)
-	var votes *redlock.QuorumError
+	holdings.remove(m.name, held)
+	m.mu.Lock()
+	if m.held == held {
+		m.held = nil
+	}
+	m.mu.Unlock()
+	if err == nil && !held.told.CompareAndSwap(false, true) {
+		err = m.notLocked()
+	}
+	if err != nil {
+		return false, unlockError(err)
+	}
+	return true, nil
+}
+
+// release releases the lock of another process.
+func (m *Mutex) release(ctx context.Context, s *shared, token string) (bool, error) {
+	err := s.r.Release(ctx, m.resources, token)
 	switch {
 	case err == nil:
 		return true, nil
-	case errors.As(err, &votes):
+	case errors.As(err, new(*redlock.QuorumError)):
 		return false, unlockError(err)
-	case errors.Is(err, redlock.ErrClosed):
-		return false, err
 	default:
-		return false, m.handedError(errForeign)
+		return false, err
 	}
 }
-
-// handedError says what is wrong with a value of WithValue, which is in no error.
-func (m *Mutex) handedError(err error) error { return fmt.Errorf("mutex %q: %w", m.name, err) }
 
 // Extend has the lock end expiry, less the drift allowance, after the start of the call. true means that it does.
 // Otherwise it ends when it would have ended, and the error is
@@ -239,8 +253,8 @@ func (m *Mutex) handedError(err error) error { return fmt.Errorf("mutex %q: %w",
 //     if its keys are still there;
 //   - [RedisError] of single nodes if too few nodes answered: try again before Until;
 //   - [ErrExtendFailed] if the quorum came too late;
-//   - another one, which matches none of these, if a pool is wrong, the Redlock of [Over] was closed, or [WithValue] was given
-//     a value of no lock that this process holds.
+//   - another one, which matches none of these, if an option or a pool is wrong, the Redlock of [Over] was closed, or
+//     [WithValue] was given a value of no lock that this process holds.
 //
 // With [WithSetNXOnExtend], Extend locks again what is over.
 func (m *Mutex) Extend() (bool, error) { return m.ExtendContext(context.Background()) }
@@ -248,64 +262,80 @@ func (m *Mutex) Extend() (bool, error) { return m.ExtendContext(context.Backgrou
 // ExtendContext is Extend that gives up when ctx ends: with an error that matches ErrExtendFailed and the context's.
 func (m *Mutex) ExtendContext(ctx context.Context) (bool, error) {
 	ctx = endless(ctx)
-	m.mu.Lock()
-	l, value, handed, again := m.lock, m.value, m.handed, m.setNXOnExtend && !m.unlocked
-	m.mu.Unlock()
-	if l == nil && !handed && !again {
-		return false, extendError(m.notLocked())
-	}
-	if err := m.prepare(); err != nil {
-		return false, err
-	}
-	s, err := m.rs.use()
+	s, err := m.begin()
 	if err != nil {
 		return false, err
 	}
 	defer s.end()
+	held, _, err := m.has(s)
 	switch {
-	case handed:
-		l, err = holdings.find(place{s.r, m.name}, value)
-		if errors.Is(err, redlock.ErrLost) {
-			return false, extendError(m.notLocked())
-		}
-		if l == nil {
-			return false, m.handedError(cmp.Or(err, errHanded))
-		}
-	case l == nil:
-		return m.lockAgain(ctx)
-	}
-	err = l.Extend(ctx, m.expiry)
-	switch {
+	case held != nil:
+		err = m.extend(ctx, held)
 	case err == nil:
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		if m.lock == l || handed {
-			m.until = l.Until()
-		}
-		return true, nil
-	case errors.Is(err, redlock.ErrLost) && again && !handed:
-		_ = l.Unlock(ctx) // Nothing of it is in the way of the next one.
-		return m.lockAgain(ctx)
-	default:
-		return false, extendError(err)
+		err = m.handedError(errHanded)
+	case errors.Is(err, redlock.ErrLost):
+		err = extendError(err)
 	}
+	if errors.Is(err, redlock.ErrLost) && m.locksAgain() {
+		err = m.lockAgain(ctx, s, held)
+	}
+	return err == nil, err
 }
 
-// lockAgain makes one attempt to lock m, as a lost lock stays lost: others may have had it. Not after an Unlock.
-func (m *Mutex) lockAgain(ctx context.Context) (bool, error) {
-	l, own, err := m.attempt(ctx, 1)
-	if err != nil {
-		return false, again(err)
+func (m *Mutex) extend(ctx context.Context, held *holding) error {
+	if err := held.lock.Extend(ctx, m.expiry); err != nil {
+		return extendError(err)
 	}
 	m.mu.Lock()
-	if !m.unlocked {
-		m.keep(l, own)
-		m.mu.Unlock()
-		return true, nil
+	defer m.mu.Unlock()
+	if m.held == held || m.handed {
+		m.until = held.lock.Until()
+	}
+	return nil
+}
+
+// locksAgain reports whether Extend locks the mutex if its lock is over. Not one that was unlocked, or is another mutex's.
+func (m *Mutex) locksAgain() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.setNXOnExtend && !m.unlocked && !m.handed
+}
+
+// lockAgain makes one attempt to lock m, as a lost lock stays lost: others may have had it. Of simultaneous calls the first
+// one does, or the others would find its lock in their way.
+func (m *Mutex) lockAgain(ctx context.Context, s *shared, lost *holding) error {
+	select {
+	case m.locking <- struct{}{}:
+		defer func() { <-m.locking }()
+	case <-ctx.Done():
+		return extendError(ctx.Err())
+	}
+	m.mu.Lock()
+	now, unlocked := m.held, m.unlocked
+	m.mu.Unlock()
+	switch {
+	case unlocked:
+		return extendError(m.notLocked())
+	case now != nil && now != lost:
+		return m.extend(ctx, now)
+	}
+	if lost != nil {
+		_ = lost.lock.Unlock(ctx) // Nothing of it is in the way of the next one.
+	}
+	held, err := m.attempt(ctx, s, 1)
+	if err != nil {
+		return again(err)
+	}
+	m.mu.Lock()
+	if unlocked = m.unlocked; !unlocked {
+		m.keep(held)
 	}
 	m.mu.Unlock()
-	_ = l.Unlock(ctx)
-	return false, extendError(m.notLocked())
+	if unlocked {
+		_, _ = m.unlock(ctx, held)
+		return extendError(m.notLocked())
+	}
+	return nil
 }
 
 // Valid asks the nodes whether a quorum of them has the lock, and returns false without asking once Until has passed.
@@ -319,34 +349,26 @@ func (m *Mutex) Valid() (bool, error) { return m.ValidContext(context.Background
 //
 // Deprecated: Use Until instead. What the nodes said may be out of date when it arrives.
 func (m *Mutex) ValidContext(ctx context.Context) (bool, error) {
-	m.mu.Lock()
-	l, value, handed := m.lock, m.value, m.handed
-	m.mu.Unlock()
-	if l == nil && !handed {
-		return false, &ErrTaken{cause: m.notLocked()}
-	}
-	if err := m.prepare(); err != nil {
-		return false, err
-	}
-	s, err := m.rs.use()
+	s, err := m.begin()
 	if err != nil {
 		return false, err
 	}
 	defer s.end()
-	if handed {
-		l, _ = holdings.find(place{s.r, m.name}, value)
+	held, token, err := m.has(s)
+	if err != nil && !errors.Is(err, redlock.ErrLost) {
+		return false, err
 	}
-	if l != nil {
-		value = l.Token()
-		if l.Err() != nil {
-			return false, &ErrTaken{cause: l.Err()}
-		}
+	if held != nil {
+		token, err = held.lock.Token(), held.lock.Err()
+	}
+	if err != nil {
+		return false, &ErrTaken{cause: err}
 	}
 	is, err := s.r.Inspect(endless(ctx), m.name)
 	if err != nil {
 		return false, fmt.Errorf("redsync: mutex %q: %w", m.name, err)
 	}
-	return valid(is, digest(value))
+	return valid(is, tokens.Digest(token))
 }
 
 // valid says whether a quorum of nodes has the lock with that digest.
@@ -371,17 +393,9 @@ func valid(is redlock.Inspection, holder string) (bool, error) {
 	return false, &callError{errs, redlock.ErrNoQuorum}
 }
 
-// digest is that of a value, as Inspect shows it.
-func digest(value string) string {
-	sum := sha1.Sum([]byte(value))
-	return hex.EncodeToString(sum[:6])
-}
-
-var errHanded = errors.New("redsync: the lock is another process's, given by WithValue: only that one can extend it")
-
 // notLocked is why nothing can be done with the lock of m.
 func (m *Mutex) notLocked() error {
-	return fmt.Errorf("redsync: mutex %q is not locked: %w", m.name, redlock.ErrLost)
+	return fmt.Errorf("mutex %q is not locked: %w", m.name, redlock.ErrLost)
 }
 
 // endless is a context for nil, which redsync allows.

@@ -280,6 +280,28 @@ func TestSetNXOnExtendLocksAgain(t *testing.T) {
 	})
 }
 
+// Of simultaneous calls of Extend on a mutex whose lock is over, none finds the new lock of another one in its way.
+func TestExtendsThatLockAgain(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *redlocktest.Cluster, rs *Redsync) {
+		m := rs.NewMutex("x", WithSetNXOnExtend())
+		for range 3 { // At first it never had one.
+			var all sync.WaitGroup
+			for range 4 {
+				all.Go(func() { assert.NoError(t, success(m.Extend())) })
+			}
+			all.Wait()
+			assert.Equal(t, c.Holder("x"), m.Token())
+			time.Sleep(time.Minute)
+		}
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		err := refusal(m.ExtendContext(ended))
+		require.ErrorIs(t, err, ErrExtendFailed)
+		require.ErrorIs(t, err, context.Canceled)
+		require.NotErrorAs(t, err, new(*RedisError))
+	})
+}
+
 // An Unlock during an Extend that locks again leaves no lock.
 func TestUnlockWhileExtendLocksAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *redlocktest.Cluster, rs *Redsync) {
@@ -296,7 +318,41 @@ func TestUnlockWhileExtendLocksAgain(t *testing.T) {
 // Wrong values are named before any I/O, whichever call comes first, and nothing panics.
 func TestWrongArguments(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *redlocktest.Cluster, rs *Redsync) {
-		for says, m := range map[string]*Mutex{
+		mutexes := map[string]*Mutex{ // Each call names it.
+			"timeout factor 0":        rs.NewMutex("x", WithTimeoutFactor(0)),
+			"timeout factor -0.5":     rs.NewMutex("x", WithTimeoutFactor(-0.5)),
+			"timeout factor NaN":      rs.NewMutex("x", WithTimeoutFactor(math.NaN())),
+			"timeout factor +Inf":     rs.NewMutex("x", WithTimeoutFactor(math.Inf(1))),
+			"nil Option":              rs.NewMutex("x", nil),
+			"WithRetryDelayFunc: nil": rs.NewMutex("x", WithRetryDelayFunc(nil)),
+			"WithGenValueFunc: nil":   rs.NewMutex("x", WithGenValueFunc(nil)),
+			"a nil Redlock":           Over(nil).NewMutex("x"),
+			"a nil Redsync":           (*Redsync)(nil).NewMutex("x"),
+			"there is no pool":        new(Redsync).NewMutex("x"),
+			"New needs one for each":  New().NewMutex("x"),
+			"the mutex is of a nil":   new(Mutex),
+		}
+		refused := func(err error, says string) {
+			t.Helper()
+			require.ErrorContains(t, err, says)
+			for _, not := range []error{ErrFailed, ErrExtendFailed, ErrLockAlreadyExpired} {
+				require.NotErrorIs(t, err, not, "no program takes it for a lock that is taken or lost: %s", says)
+			}
+			require.NotErrorAs(t, err, new(*ErrTaken), says)
+		}
+		for says, m := range mutexes {
+			refused(m.Lock(), says)
+			refused(m.TryLock(), says)
+			for _, m := range []*Mutex{m, {
+				rs: m.rs, name: "x", wrong: m.wrong, timeoutFactor: m.timeoutFactor,
+				value: "0123456789abcdef0123456789abcdef", handed: true,
+			}} {
+				refused(refusal(m.Unlock()), says)
+				refused(refusal(m.Extend()), says)
+				refused(refusal(m.Valid()), says)
+			}
+		}
+		for says, m := range map[string]*Mutex{ // What asks for a lock names it.
 			"ttl 0s":                                 rs.NewMutex("x", WithExpiry(0)),
 			"ttl -1s":                                rs.NewMutex("x", WithExpiry(-time.Second)),
 			"ttl 1ms":                                rs.NewMutex("x", WithExpiry(time.Millisecond)),
@@ -304,37 +360,16 @@ func TestWrongArguments(t *testing.T) {
 			"retry delay 48h0m0s":                    rs.NewMutex("x", WithRetryDelay(48*time.Hour)),
 			"drift factor 1":                         rs.NewMutex("x", WithDriftFactor(1)),
 			"drift factor NaN":                       rs.NewMutex("x", WithDriftFactor(math.NaN())),
-			"timeout factor 0":                       rs.NewMutex("x", WithTimeoutFactor(0)),
-			"timeout factor -0.5":                    rs.NewMutex("x", WithTimeoutFactor(-0.5)),
-			"timeout factor NaN":                     rs.NewMutex("x", WithTimeoutFactor(math.NaN())),
-			"timeout factor +Inf":                    rs.NewMutex("x", WithTimeoutFactor(math.Inf(1))),
 			"node timeout 2562047h":                  rs.NewMutex("x", WithTimeoutFactor(1e300)),
-			"nil Option":                             rs.NewMutex("x", nil),
-			"WithRetryDelayFunc: nil":                rs.NewMutex("x", WithRetryDelayFunc(nil)),
-			"WithGenValueFunc: nil":                  rs.NewMutex("x", WithGenValueFunc(nil)),
 			"empty resource":                         rs.NewMutex(""),
 			"reserved":                               rs.NewMutex("__redlock__:x"),
-			"a nil Redlock":                          Over(nil).NewMutex("x"),
-			"a nil Redsync":                          (*Redsync)(nil).NewMutex("x"),
-			"there is no pool":                       new(Redsync).NewMutex("x"),
-			"New needs one for each":                 New().NewMutex("x"),
-			"the mutex is of a nil":                  new(Mutex),
 			"WithGenValueFunc: redlock: owner label": rs.NewMutex("x", WithGenValueFunc(func() (string, error) { return "a\nb", nil })),
 			"of 129 bytes":                           rs.NewMutex("x", WithGenValueFunc(func() (string, error) { return strings.Repeat("a", 129), nil })),
 			"tries -3":                               rs.NewMutex("x", WithTries(-3)),
 		} {
-			calls := []func() error{m.Lock}
+			refused(m.Lock(), says)
 			if says != "tries -3" {
-				calls = append(calls, m.TryLock)
-			}
-			if says == "the mutex is of a nil" { // A zero Mutex has no tries.
-				calls = calls[1:]
-			}
-			for _, lock := range calls {
-				err := lock()
-				require.ErrorContains(t, err, says)
-				require.NotErrorIs(t, err, ErrFailed, "no program takes it for a lock that is taken: %s", says)
-				require.NotErrorAs(t, err, new(*ErrTaken), says)
+				refused(m.TryLock(), says)
 			}
 			require.ErrorIs(t, refusal(m.Unlock()), ErrLockAlreadyExpired, says)
 			requireTaken(t, refusal(m.Extend()), redlock.ErrLost)
@@ -343,10 +378,6 @@ func TestWrongArguments(t *testing.T) {
 		for _, n := range c.Redlock.Stats().Nodes {
 			assert.Zero(t, n.Connects)
 		}
-		// What is wrong with an option is said by each call that would ask nodes.
-		wrong := Over(nil).NewMutex("x", WithValue("0123456789abcdef0123456789abcdef"), nil)
-		require.ErrorContains(t, refusal(wrong.Unlock()), "nil Option")
-		require.ErrorContains(t, refusal(wrong.Valid()), "nil Option")
 	})
 }
 
@@ -569,34 +600,37 @@ func TestValid(t *testing.T) {
 	})
 }
 
-// A lock is handed on by its value: to be unlocked, and not to be extended.
+// A lock of another process is known by its token: it can be unlocked, and not extended.
 func TestValue(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *redlocktest.Cluster, rs *Redsync) {
-		m := rs.NewMutex("x")
-		require.NoError(t, m.Lock())
-		elsewhere := Over(c.NewRedlock()).NewMutex("x", WithValue(m.Value()))
-		assert.Equal(t, m.Value(), elsewhere.Value())
-		err := refusal(elsewhere.Extend())
+		theirs, err := c.NewRedlock().Lock(t.Context(), []string{"x"}, time.Minute) // The drop-in does not know of it.
+		require.NoError(t, err)
+		m := rs.NewMutex("x", WithValue(theirs.Token()))
+		assert.Equal(t, theirs.Token(), m.Value())
+		require.NoError(t, success(m.Valid()))
+		err = refusal(m.Extend())
 		require.NotErrorIs(t, err, ErrExtendFailed)
-		require.ErrorContains(t, err, "WithValue")
-		requireTaken(t, elsewhere.TryLock(), redlock.ErrTaken)
-
-		require.NoError(t, success(elsewhere.Unlock()))
+		require.NotErrorAs(t, err, new(*ErrTaken))
+		require.ErrorContains(t, err, "a token that no lock of this process has had")
+		requireTaken(t, m.TryLock(), redlock.ErrTaken)
+		require.NoError(t, success(m.Unlock()))
 		c.AssertFree()
-		for _, m := range []*Mutex{elsewhere, m} {
-			require.ErrorIs(t, refusal(m.Unlock()), ErrLockAlreadyExpired)
-		}
+		require.ErrorIs(t, refusal(m.Unlock()), ErrLockAlreadyExpired)
+		requireTaken(t, refusal(m.Valid()), redlock.ErrLost)
 
 		// Its own lock takes the place of the value.
-		require.NoError(t, elsewhere.Lock())
-		require.NoError(t, success(elsewhere.Extend()))
-		require.NoError(t, success(elsewhere.Unlock()))
+		require.NoError(t, m.Lock())
+		require.NoError(t, success(m.Extend()))
+		require.NoError(t, success(m.Unlock()))
 
 		// A value that is none is not asked about, and not shown.
-		err = refusal(rs.NewMutex("x", WithValue("a secret")).Unlock())
-		require.ErrorContains(t, err, "WithValue was given no value")
-		require.NotContains(t, err.Error(), "a secret")
-		require.NotErrorIs(t, err, ErrLockAlreadyExpired)
+		none := rs.NewMutex("x", WithValue("a secret"))
+		for _, err := range []error{refusal(none.Unlock()), refusal(none.Extend()), refusal(none.Valid())} {
+			require.ErrorContains(t, err, "WithValue was given no value")
+			require.NotContains(t, err.Error(), "a secret")
+			require.NotErrorIs(t, err, ErrLockAlreadyExpired)
+			require.NotErrorAs(t, err, new(*ErrTaken))
+		}
 	})
 }
 

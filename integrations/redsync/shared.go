@@ -35,6 +35,10 @@ const (
 	// would have more of them.
 	idle = 10 * time.Second
 
+	// most is how many stay open though nothing needs them: a program that makes a client for each call has the connections
+	// of so many, and one that has more clients than that connects again.
+	most = 64
+
 	over = math.MinInt64 / 2 // the calls of a shared that is closed
 )
 
@@ -99,9 +103,23 @@ func (r *Redsync) find() *shared {
 		s.err = fmt.Errorf("redsync: the pools of New cannot be used: %w", err)
 		return s
 	}
+	if len(open.all) >= most {
+		closeOne()
+	}
 	open.all = append(open.all, s)
 	s.timer = time.AfterFunc(idle, s.look)
 	return s
+}
+
+// closeOne closes the oldest Redlock that nothing needs at the moment, if there is one. open.mu is held.
+func closeOne() {
+	for _, s := range open.all {
+		if s.leave() {
+			s.timer.Stop()
+			go s.close()
+			return
+		}
+	}
 }
 
 // opened returns the Redlock of these clients, if there is one. open.mu is held.
@@ -196,21 +214,30 @@ func once(text string) {
 // look closes the Redlock, if nothing is under way, nor was since it has looked last.
 func (s *shared) look() {
 	open.mu.Lock()
-	if s.used.Swap(false) || s.isBusy() || !s.calls.CompareAndSwap(0, over) {
+	left := !s.used.Swap(false) && s.leave()
+	if !left && s.calls.Load() >= 0 {
 		s.timer.Reset(idle)
-		open.mu.Unlock()
-		return
 	}
-	if s.used.Load() || s.isBusy() { // A call has come and gone meanwhile.
+	open.mu.Unlock()
+	if left {
+		s.close()
+	}
+}
+
+// leave has no further call use the Redlock, unless something needs it. open.mu is held.
+func (s *shared) leave() bool {
+	if s.isBusy() || !s.calls.CompareAndSwap(0, over) {
+		return false
+	}
+	if s.isBusy() { // A call has come and gone meanwhile.
 		s.calls.Add(-over)
-		s.timer.Reset(idle)
-		open.mu.Unlock()
-		return
+		return false
 	}
 	open.all = slices.DeleteFunc(open.all, func(o *shared) bool { return o == s })
-	open.mu.Unlock()
-	_ = s.r.Close(context.Background()) // Nothing is on its way.
+	return true
 }
+
+func (s *shared) close() { _ = s.r.Close(context.Background()) } // Nothing is on its way.
 
 // isBusy reports whether a lock is held, or something of one may still be on a node.
 func (s *shared) isBusy() bool {

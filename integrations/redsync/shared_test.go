@@ -43,6 +43,12 @@ func pools(c *redlocktest.Cluster) (all []redis.Pool) {
 func inPools(t *testing.T, f func(t *testing.T, c *redlocktest.Cluster)) {
 	t.Helper()
 	t.Parallel()
+	inPoolsAlone(t, f)
+}
+
+// inPoolsAlone is for a test that closes what others may have.
+func inPoolsAlone(t *testing.T, f func(t *testing.T, c *redlocktest.Cluster)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		c := redlocktest.New(t, nodes)
 		f(t, c)
@@ -109,6 +115,39 @@ func TestNewForEachLock(t *testing.T) {
 	})
 }
 
+// A program that makes a client for each call has the connections of a few. What is held, or has more to do, is not closed.
+func TestAClientForEachCall(t *testing.T) { //nolint:paralleltest // It closes what others have.
+	inPoolsAlone(t, func(t *testing.T, c *redlocktest.Cluster) {
+		call := func(i int) *Mutex {
+			all := pools(c)
+			for _, p := range all {
+				p.(*testPool).client = fmt.Sprint(p.(*testPool).client, i)
+			}
+			m := New(all...).NewMutex(fmt.Sprint(i), WithExpiry(time.Hour))
+			require.NoError(t, m.Lock())
+			return m
+		}
+		held := call(-1)
+		for i := range 3 * most {
+			m := call(i)
+			require.NoError(t, success(m.Unlock()))
+			synctest.Wait()
+			require.LessOrEqual(t, len(redlocks(c)), most)
+		}
+		require.Len(t, redlocks(c), most)
+		require.NoError(t, success(held.Extend()))
+
+		busy := []*Mutex{held}
+		for i := range 2 * most {
+			busy = append(busy, call(10_000+i))
+		}
+		for _, m := range busy {
+			require.NoError(t, success(m.Unlock()))
+		}
+		c.AssertFree()
+	})
+}
+
 // As long as a lock is held, it can be extended and unlocked, however long nobody calls.
 func TestARedlockIsOpenAsLongAsALockIsHeld(t *testing.T) {
 	inPools(t, func(t *testing.T, c *redlocktest.Cluster) {
@@ -119,7 +158,7 @@ func TestARedlockIsOpenAsLongAsALockIsHeld(t *testing.T) {
 		time.Sleep(50 * time.Second)
 		require.NoError(t, success(m.Extend()))
 		require.NoError(t, success(New(pools(c)...).NewMutex("x", WithExpiry(2*time.Minute), WithValue(m.Value())).Extend()))
-		assert.Greater(t, time.Until(m.lock.Until()), 100*time.Second)
+		assert.Greater(t, time.Until(m.held.lock.Until()), 100*time.Second)
 		require.NoError(t, success(m.Unlock()))
 		time.Sleep(30 * time.Minute)
 		require.NoError(t, success(long.Unlock()))
