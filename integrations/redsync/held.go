@@ -16,32 +16,30 @@ import (
 type holding struct {
 	lock *redlock.Lock
 	r    *redlock.Redlock
+	name string
 	own  string      // what WithGenValueFunc has returned for it; empty: nothing
 	told atomic.Bool // an Unlock has returned that it has released the lock
 }
 
-// A named value is by what a lock is found: its token, or the user's own value.
-type named struct{ name, value string }
-
 // A register has the holdings of this process.
 type register struct {
 	mu    sync.Mutex
-	at    map[named]*holding
-	sweep int // how many there may be until those whose locks are over are dropped
+	with  map[string]*holding // by token, and by the user's own value
+	sweep int                 // how many there may be until those whose locks are over are dropped
 
-	// Of tokens and of values of the user's, whether more than one lock has had them; and before these, others.
+	// Of values of the user's, whether more than one lock has had them; and before these, others.
 	more, moreBefore map[uint64]bool
 }
 
 const (
 	fewest = 1024
 
-	// maxValues is how many values are remembered at least, by eight bytes each.
-	maxValues = 1 << 15
+	// maxValues is how many values of the user's are remembered at least, by eight bytes each.
+	maxValues = 1 << 16
 )
 
 var (
-	holdings = register{sweep: fewest, at: make(map[named]*holding), more: make(map[uint64]bool)}
+	holdings = register{sweep: fewest, with: make(map[string]*holding), more: make(map[uint64]bool)}
 	seed     = maphash.MakeSeed()
 )
 
@@ -52,41 +50,39 @@ var (
 	errForeign = errors.New("redsync: WithValue was given no value of a lock of this process on these servers, nor the token of another" +
 		" one's: what WithGenValueFunc has returned names nothing to another process; hand on what Token of the mutex returns")
 
-	errHanded = errors.New("redsync: WithValue was given a token that no lock of this process has had, as far as it remembers:" +
-		" only the process that took a lock can extend it")
+	errHanded = errors.New("redsync: WithValue was given the token of another process's lock: only that one can extend it")
 )
 
-// add notes that a mutex of that name has a lock.
-func (h *register) add(r *redlock.Redlock, name string, lock *redlock.Lock, own string) *holding {
-	held := &holding{lock: lock, r: r, own: own}
+// add notes that a mutex has a lock.
+func (h *register) add(held *holding) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if len(h.at) >= h.sweep {
-		for n, held := range h.at {
+	if len(h.with) >= h.sweep {
+		for v, held := range h.with {
 			if held.lock.Err() != nil {
-				delete(h.at, n)
+				delete(h.with, v)
 			}
 		}
-		h.sweep = max(2*len(h.at), fewest)
+		h.sweep = max(2*len(h.with), fewest)
 	}
-	h.put(name, lock.Token(), held)
-	if own != "" {
-		h.put(name, own, held)
+	h.with[held.lock.Token()] = held
+	if held.own == "" {
+		return
 	}
-	return held
-}
-
-func (h *register) put(name, value string, held *holding) {
-	h.at[named{name, value}] = held
+	other := h.with[held.own]
+	isToken := other != nil && other.lock.Token() == held.own
+	if !isToken {
+		h.with[held.own] = held
+	}
 	if len(h.more) >= maxValues {
 		h.moreBefore, h.more = h.more, make(map[uint64]bool)
 	}
-	sum := maphash.String(seed, value)
+	sum := maphash.String(seed, held.own)
 	_, had := h.seen(sum)
-	h.more[sum] = had
+	h.more[sum] = had || isToken
 }
 
-// seen says whether a lock has had a value with that sum, and whether more than one has.
+// seen says whether a lock has had the user's value with that sum, and whether more than one has.
 func (h *register) seen(sum uint64) (more, had bool) {
 	if more, had = h.more[sum]; !had {
 		more, had = h.moreBefore[sum]
@@ -95,21 +91,25 @@ func (h *register) seen(sum uint64) (more, had bool) {
 }
 
 // remove forgets a lock that is over.
-func (h *register) remove(name string, held *holding) {
+func (h *register) remove(held *holding) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	delete(h.at, named{name, held.lock.Token()})
-	if own := (named{name, held.own}); h.at[own] == held {
-		delete(h.at, own)
+	delete(h.with, held.lock.Token())
+	if held.own != "" && h.with[held.own] == held {
+		delete(h.with, held.own)
 	}
 }
 
-// find returns the lock with a value: its token, or, on the servers of r, the user's own. Without one, the value is the
-// token of a lock of another process. An error says why it names no lock; it matches redlock.ErrLost if that is over.
+// find returns the lock of that name with a value: its token, or, if it was taken with r, the user's own. Without one, the
+// value is a token of another process, or of a lock that is over. An error says why the value names no lock; it matches
+// redlock.ErrLost if that is over.
 func (h *register) find(r *redlock.Redlock, name, value string) (*holding, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	held := h.at[named{name, value}]
+	held := h.with[value]
+	if held != nil && held.name != name {
+		held = nil
+	}
 	if held != nil && held.lock.Token() == value { // It is wherever it was taken.
 		return held, nil
 	}
@@ -117,10 +117,10 @@ func (h *register) find(r *redlock.Redlock, name, value string) (*holding, error
 	switch {
 	case more:
 		return nil, errManyHadIt
-	case held != nil && held.r == r && had:
-		return held, nil
-	case held == nil && had:
+	case had && held == nil:
 		return nil, redlock.ErrLost
+	case had && held.r == r:
+		return held, nil
 	case tokens.Check(value) != nil:
 		return nil, errForeign
 	default:

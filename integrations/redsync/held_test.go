@@ -149,28 +149,33 @@ func TestAValueOfTwoLocksNamesNone(t *testing.T) {
 		require.NoError(t, success(rs.NewMutex("x", WithValue(second.Token())).Extend()))
 		require.NoError(t, success(second.Unlock()))
 
-		// Also of other names.
+		// Also of other names, and if it is a token.
 		require.NoError(t, rs.NewMutex("a", generated(ofTwoNames)).Lock())
 		require.NoError(t, rs.NewMutex("b", generated(ofTwoNames)).Lock())
 		require.ErrorContains(t, refusal(rs.NewMutex("a", WithValue(ofTwoNames)).Unlock()), "more than one")
+		m := rs.NewMutex("c")
+		require.NoError(t, m.Lock())
+		require.NoError(t, rs.NewMutex("d", generated(m.Token())).Lock())
+		require.NoError(t, success(rs.NewMutex("c", WithValue(m.Token())).Unlock()))
+		require.ErrorContains(t, refusal(rs.NewMutex("d", WithValue(m.Value())).Unlock()), "more than one")
 	})
 }
 
 // What is remembered of locks and values is bounded.
 func TestHoldingsAreBounded(t *testing.T) {
 	inBubble(t, func(t *testing.T, _ *redlocktest.Cluster, rs *Redsync) {
-		h := register{sweep: 100, at: make(map[named]*holding), more: make(map[uint64]bool)}
+		h := register{sweep: 100, with: make(map[string]*holding), more: make(map[uint64]bool)}
 		ended := rs.NewMutex("x", WithExpiry(time.Second))
 		require.NoError(t, ended.Lock())
 		l := ended.held.lock
 		time.Sleep(time.Minute)
 		for i := range 3 * maxValues {
-			h.add(nil, fmt.Sprint(i), l, fmt.Sprint(i))
+			h.add(&holding{lock: l, own: fmt.Sprint(i)})
 		}
-		assert.LessOrEqual(t, len(h.at), 2*fewest)
+		assert.LessOrEqual(t, len(h.with), 2*fewest)
 		assert.LessOrEqual(t, len(h.more)+len(h.moreBefore), 2*maxValues)
-		h.add(nil, "x", l, fmt.Sprint(3*maxValues-1))
-		_, err := h.find(nil, "x", fmt.Sprint(3*maxValues-1))
+		h.add(&holding{lock: l, own: fmt.Sprint(2*maxValues + 1)})
+		_, err := h.find(nil, "", fmt.Sprint(2*maxValues+1))
 		require.ErrorIs(t, err, errManyHadIt)
 	})
 }

@@ -19,7 +19,7 @@ import (
 // goroutine a mutex of its own, as with redsync.
 type Mutex struct {
 	rs            *Redsync
-	name          string
+	resources     [1]string // its name
 	expiry        time.Duration
 	tries         int
 	delay, jitter time.Duration
@@ -29,11 +29,10 @@ type Mutex struct {
 	genValueFunc  func() (string, error)
 	setNXOnExtend bool
 
-	prepared  sync.Once
-	resources []string
-	opts      []redlock.Option
-	wrong     error         // of an option
-	locking   chan struct{} // full while an Extend locks again
+	prepared sync.Once
+	opts     []redlock.Option
+	wrong    error         // of an option
+	locking  chan struct{} // full while an Extend locks again
 
 	mu       sync.Mutex
 	held     *holding // nil: none, or it was unlocked
@@ -44,7 +43,7 @@ type Mutex struct {
 }
 
 // Name returns the name that was given to NewMutex.
-func (m *Mutex) Name() string { return m.name }
+func (m *Mutex) Name() string { return m.resources[0] }
 
 // Value returns what [WithGenValueFunc] has returned for the lock, or else its [Mutex.Token]. It is empty until the mutex is
 // locked, unless [WithValue] was given, and is kept after Unlock.
@@ -145,25 +144,28 @@ func (m *Mutex) attempt(ctx context.Context, s *shared, tries int) (_ *holding, 
 	}
 	var l *redlock.Lock
 	if tries == 1 {
-		l, err = s.r.TryLock(endless(ctx), m.resources, m.expiry, opts...)
+		l, err = s.r.TryLock(endless(ctx), m.resources[:], m.expiry, opts...)
 	} else {
-		l, err = s.r.Lock(endless(ctx), m.resources, m.expiry, opts...)
+		l, err = s.r.Lock(endless(ctx), m.resources[:], m.expiry, opts...)
 	}
 	if err != nil {
 		return nil, lockError(err, tries)
 	}
-	return holdings.add(s.r, m.name, l, own), nil
+	held := &holding{lock: l, r: s.r, name: m.Name(), own: own}
+	holdings.add(held)
+	return held, nil
 }
 
-// has returns the lock that the mutex has: its own, or that of the value of WithValue. Without one, the value is the token of
-// another process's lock. An error says why there is none; it matches redlock.ErrLost if that is over, or m is not locked.
+// has returns the lock that the mutex has: its own, or that of the value of WithValue. Without one, the value is a token of
+// another process, or of a lock that is over. An error says why there is none; it matches redlock.ErrLost if that is over, or
+// m is not locked.
 func (m *Mutex) has(s *shared) (held *holding, value string, err error) {
 	m.mu.Lock()
 	held, value = m.held, m.value
 	handed := m.handed
 	m.mu.Unlock()
 	if handed {
-		held, err = holdings.find(s.r, m.name, value)
+		held, err = holdings.find(s.r, m.Name(), value)
 	} else if held == nil {
 		err = redlock.ErrLost
 	}
@@ -177,7 +179,7 @@ func (m *Mutex) has(s *shared) (held *holding, value string, err error) {
 }
 
 // handedError says what is wrong with a value of WithValue, which is in no error.
-func (m *Mutex) handedError(err error) error { return fmt.Errorf("mutex %q: %w", m.name, err) }
+func (m *Mutex) handedError(err error) error { return fmt.Errorf("mutex %q: %w", m.Name(), err) }
 
 // Unlock releases the lock. true means that it was held until then, and that a quorum of nodes has confirmed the
 // release. Otherwise the error is
@@ -218,7 +220,7 @@ func (m *Mutex) unlock(ctx context.Context, held *holding) (bool, error) {
 	if err != nil && !errors.Is(err, redlock.ErrLost) {
 		return false, unlockError(err) // It may be unlocked again.
 	}
-	holdings.remove(m.name, held)
+	holdings.remove(held)
 	m.mu.Lock()
 	if m.held == held {
 		m.held = nil
@@ -235,7 +237,7 @@ func (m *Mutex) unlock(ctx context.Context, held *holding) (bool, error) {
 
 // release releases the lock of another process.
 func (m *Mutex) release(ctx context.Context, s *shared, token string) (bool, error) {
-	err := s.r.Release(ctx, m.resources, token)
+	err := s.r.Release(ctx, m.resources[:], token)
 	switch {
 	case err == nil:
 		return true, nil
@@ -267,12 +269,14 @@ func (m *Mutex) ExtendContext(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	defer s.end()
-	held, _, err := m.has(s)
+	held, token, err := m.has(s)
 	switch {
 	case held != nil:
 		err = m.extend(ctx, held)
 	case err == nil:
-		err = m.handedError(errHanded)
+		if err = m.ask(ctx, s, token); err == nil {
+			err = m.handedError(errHanded)
+		}
 	case errors.Is(err, redlock.ErrLost):
 		err = extendError(err)
 	}
@@ -364,17 +368,19 @@ func (m *Mutex) ValidContext(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, &ErrTaken{cause: err}
 	}
-	is, err := s.r.Inspect(endless(ctx), m.name)
-	if err != nil {
-		return false, fmt.Errorf("redsync: mutex %q: %w", m.name, err)
-	}
-	return valid(is, tokens.Digest(token))
+	err = m.ask(endless(ctx), s, token)
+	return err == nil, err
 }
 
-// valid says whether a quorum of nodes has the lock with that digest.
-func valid(is redlock.Inspection, holder string) (bool, error) {
+// ask asks the nodes whether a quorum of them has the lock with that token.
+func (m *Mutex) ask(ctx context.Context, s *shared, token string) error {
+	is, err := s.r.Inspect(ctx, m.Name())
+	if err != nil {
+		return fmt.Errorf("redsync: mutex %q: %w", m.Name(), err)
+	}
+	holder := tokens.Digest(token)
 	if is.Held && is.Holder == holder {
-		return true, nil
+		return nil
 	}
 	var others []int
 	var errs []error
@@ -388,14 +394,14 @@ func valid(is redlock.Inspection, holder string) (bool, error) {
 		}
 	}
 	if len(others) > len(is.Nodes)-is.Need {
-		return false, &ErrTaken{Nodes: others, cause: redlock.ErrLost}
+		return &ErrTaken{Nodes: others, cause: redlock.ErrLost}
 	}
-	return false, &callError{errs, redlock.ErrNoQuorum}
+	return &callError{errs, redlock.ErrNoQuorum}
 }
 
 // notLocked is why nothing can be done with the lock of m.
 func (m *Mutex) notLocked() error {
-	return fmt.Errorf("mutex %q is not locked: %w", m.name, redlock.ErrLost)
+	return fmt.Errorf("mutex %q is not locked: %w", m.Name(), redlock.ErrLost)
 }
 
 // endless is a context for nil, which redsync allows.

@@ -95,7 +95,7 @@ func WithGenValueFunc(genValueFunc func() (string, error)) Option {
 // WithValue makes a mutex of a lock that another one has, so that Unlock and Valid work; and Extend, by the expiry of this
 // mutex, if the lock is of this process. v is what [Mutex.Token] or [Mutex.Value] returned there, or the token of a
 // redlock.Lock; of another process, it must be the token. What [WithGenValueFunc] has returned names a lock only if no other
-// lock of this process has had it, among the last 32 768 at least.
+// lock of this process has had it, among the last 65 536 at least.
 //
 // Extend is refused if the lock is another process's, as two processes that know a token could both be told that they hold
 // the lock: only the one that took it can extend it. Values of redsync itself can be unlocked by redsync only, and redsync
@@ -129,7 +129,6 @@ func retryOptions(tries int, delay, jitter time.Duration) []redlock.Option {
 // prepare makes the options of the Redlock's calls of those of the mutex, once. What they allow, the Redlock knows.
 func (m *Mutex) prepare() error {
 	m.prepared.Do(func() {
-		m.resources = []string{m.name}
 		if m.setNXOnExtend {
 			m.locking = make(chan struct{}, 1)
 		}

@@ -344,7 +344,7 @@ func TestWrongArguments(t *testing.T) {
 			refused(m.Lock(), says)
 			refused(m.TryLock(), says)
 			for _, m := range []*Mutex{m, {
-				rs: m.rs, name: "x", wrong: m.wrong, timeoutFactor: m.timeoutFactor,
+				rs: m.rs, resources: [1]string{"x"}, wrong: m.wrong, timeoutFactor: m.timeoutFactor,
 				value: "0123456789abcdef0123456789abcdef", handed: true,
 			}} {
 				refused(refusal(m.Unlock()), says)
@@ -611,7 +611,7 @@ func TestValue(t *testing.T) {
 		err = refusal(m.Extend())
 		require.NotErrorIs(t, err, ErrExtendFailed)
 		require.NotErrorAs(t, err, new(*ErrTaken))
-		require.ErrorContains(t, err, "a token that no lock of this process has had")
+		require.ErrorContains(t, err, "the token of another process's lock")
 		requireTaken(t, m.TryLock(), redlock.ErrTaken)
 		require.NoError(t, success(m.Unlock()))
 		c.AssertFree()
