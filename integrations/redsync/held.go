@@ -3,8 +3,10 @@ package redsync
 import (
 	"errors"
 	"hash/maphash"
+	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/seed6c881748/redlock/internal/tokens"
 	"github.com/seed6c881748/redlock/redlock"
@@ -21,25 +23,29 @@ type holding struct {
 	told atomic.Bool // an Unlock has returned that it has released the lock
 }
 
-// A register has the holdings of this process.
+// A register has the holdings of this process, in shards by name: most locks are never looked for, so what counts is what it
+// costs to note one.
 type register struct {
-	mu    sync.Mutex
-	with  map[string]*holding // by token, and by the user's own value
-	sweep int                 // how many there may be until those whose locks are over are dropped
-
-	// Of values of the user's, whether more than one lock has had them; and before these, others.
-	more, moreBefore map[uint64]bool
+	shards [256]shard
+	users  values
 }
 
-const (
-	fewest = 1024
+type shard struct {
+	mu  sync.Mutex
+	all []*holding // those that are over too, until there is no room
+}
 
-	// maxValues is how many values of the user's are remembered at least, by eight bytes each.
-	maxValues = 1 << 16
-)
+// Values are those of the user's, and whether more than one lock has had them.
+type values struct {
+	mu           sync.Mutex
+	more, before map[uint64]bool // by a sum; before are older ones
+}
+
+// maxValues is how many values of the user's are remembered at least, by eight bytes each.
+const maxValues = 1 << 16
 
 var (
-	holdings = register{sweep: fewest, with: make(map[string]*holding), more: make(map[uint64]bool)}
+	holdings register
 	seed     = maphash.MakeSeed()
 )
 
@@ -53,77 +59,122 @@ var (
 	errHanded = errors.New("redsync: WithValue was given the token of another process's lock: only that one can extend it")
 )
 
-// add notes that a mutex has a lock.
-func (h *register) add(held *holding) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if len(h.with) >= h.sweep {
-		for v, held := range h.with {
-			if held.lock.Err() != nil {
-				delete(h.with, v)
-			}
-		}
-		h.sweep = max(2*len(h.with), fewest)
-	}
-	h.with[held.lock.Token()] = held
-	if held.own == "" {
-		return
-	}
-	other := h.with[held.own]
-	isToken := other != nil && other.lock.Token() == held.own
-	if !isToken {
-		h.with[held.own] = held
-	}
-	if len(h.more) >= maxValues {
-		h.moreBefore, h.more = h.more, make(map[uint64]bool)
-	}
-	sum := maphash.String(seed, held.own)
-	_, had := h.seen(sum)
-	h.more[sum] = had || isToken
+func (h *register) shard(name string) *shard {
+	return &h.shards[maphash.String(seed, name)%uint64(len(h.shards))]
 }
 
-// seen says whether a lock has had the user's value with that sum, and whether more than one has.
-func (h *register) seen(sum uint64) (more, had bool) {
-	if more, had = h.more[sum]; !had {
-		more, had = h.moreBefore[sum]
+// add notes that a mutex has a lock.
+func (h *register) add(held *holding) {
+	if held.own != "" {
+		h.users.add(held.own)
 	}
-	return more, had
+	s := h.shard(held.name)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.all) == cap(s.all) {
+		now := time.Now() // A release before the end may have to be repeated.
+		s.all = slices.DeleteFunc(s.all, func(held *holding) bool { return !now.Before(held.lock.Until()) })
+		s.all = append(make([]*holding, 0, 2*len(s.all)+4), s.all...)
+	}
+	s.all = append(s.all, held)
 }
 
 // remove forgets a lock that is over.
 func (h *register) remove(held *holding) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	delete(h.with, held.lock.Token())
-	if held.own != "" && h.with[held.own] == held {
-		delete(h.with, held.own)
+	s := h.shard(held.name)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if i, last := slices.Index(s.all, held), len(s.all)-1; i >= 0 {
+		s.all[i], s.all[last] = s.all[last], nil
+		s.all = s.all[:last]
 	}
 }
 
 // find returns the lock of that name with a value: its token, or, if it was taken with r, the user's own. Without one, the
 // value is a token of another process, or of a lock that is over. An error says why the value names no lock; it matches
 // redlock.ErrLost if that is over.
-func (h *register) find(r *redlock.Redlock, name, value string) (*holding, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	held := h.with[value]
-	if held != nil && held.name != name {
-		held = nil
+func (h *register) find(r *redlock.Redlock, name, value string) (held *holding, err error) {
+	s := h.shard(name)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	elsewhere := false
+	for _, is := range s.all {
+		switch {
+		case is.name != name:
+		case is.lock.Token() == value: // It is wherever it was taken.
+			return is, nil
+		case is.own == "" || is.own != value:
+		case is.r == r:
+			held = is
+		case is.lock.Err() == nil:
+			elsewhere = true
+		}
 	}
-	if held != nil && held.lock.Token() == value { // It is wherever it was taken.
-		return held, nil
-	}
-	more, had := h.seen(maphash.String(seed, value))
+	more, had := h.users.seen(value)
 	switch {
 	case more:
 		return nil, errManyHadIt
-	case had && held == nil:
+	case had && held == nil && !elsewhere:
 		return nil, redlock.ErrLost
-	case had && held.r == r:
-		return held, nil
-	case tokens.Check(value) != nil:
+	case held == nil && tokens.Check(value) != nil:
 		return nil, errForeign
 	default:
-		return nil, nil //nolint:nilnil // As said.
+		return held, nil
+	}
+}
+
+// add notes that one more lock has had a value.
+func (v *values) add(value string) {
+	sum := maphash.String(seed, value)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.more == nil || len(v.more) >= maxValues {
+		v.before, v.more = v.more, make(map[uint64]bool)
+	}
+	_, v.more[sum] = v.find(sum)
+}
+
+// seen says whether a lock has had the value, and whether more than one has.
+func (v *values) seen(value string) (more, had bool) {
+	sum := maphash.String(seed, value)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.find(sum)
+}
+
+func (v *values) find(sum uint64) (more, had bool) {
+	if more, had = v.more[sum]; !had {
+		more, had = v.before[sum]
+	}
+	return more, had
+}
+
+// Releases are those of other processes' locks that are under way, by token. Of simultaneous calls with one token, the library
+// makes one release, and each would be told that it has done it.
+type releases struct {
+	mu    sync.Mutex
+	under map[string]chan struct{}
+}
+
+var foreign = releases{under: make(map[string]chan struct{})}
+
+// turn waits until no other call releases by that token. The caller calls done after its own.
+func (r *releases) turn(token string) (done func()) {
+	for {
+		r.mu.Lock()
+		other, busy := r.under[token]
+		if !busy {
+			mine := make(chan struct{})
+			r.under[token] = mine
+			r.mu.Unlock()
+			return func() {
+				r.mu.Lock()
+				delete(r.under, token)
+				r.mu.Unlock()
+				close(mine)
+			}
+		}
+		r.mu.Unlock()
+		<-other
 	}
 }

@@ -5,7 +5,9 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -64,7 +66,70 @@ func TestALockIsFoundByItsTokenElsewhere(t *testing.T) {
 		require.NoError(t, m.Lock())
 		with = elsewhere.NewMutex("x", WithValue(m.Token()))
 		time.Sleep(time.Minute)
-		requireTaken(t, refusal(with.Extend()), redlock.ErrExpired)
+		requireTaken(t, refusal(with.Extend()), redlock.ErrLost)
+
+		// Its servers are asked, whatever the pools are.
+		require.NoError(t, m.Lock())
+		with = New(pools(redlocktest.New(t, nodes))...).NewMutex("x", WithValue(m.Token()))
+		require.NoError(t, success(with.Valid()))
+		require.NoError(t, success(with.Extend()))
+		require.NoError(t, success(with.Unlock()))
+		c.AssertFree()
+	})
+}
+
+// A lock with a value of the user's is over, also when its Redlock is.
+func TestAValueOutlivesARedlock(t *testing.T) {
+	inPools(t, func(t *testing.T, c *redlocktest.Cluster) {
+		v := value("v")
+		require.NoError(t, New(pools(c)...).NewMutex("x", generated(v)).Lock())
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		require.Empty(t, redlocks(c))
+		with := New(pools(c)...).NewMutex("x", WithValue(v))
+		requireTaken(t, refusal(with.Extend()), redlock.ErrLost)
+		requireTaken(t, refusal(with.Valid()), redlock.ErrLost)
+		require.ErrorIs(t, refusal(with.Unlock()), ErrLockAlreadyExpired)
+	})
+}
+
+// In another process, a value of the user's names nothing, though it has the form of a token.
+func TestAValueLikeAToken(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *redlocktest.Cluster, rs *Redsync) {
+		const id = "00112233445566778899aabbccddeeff"
+		_, err := c.NewRedlock().Lock(t.Context(), []string{"x"}, time.Minute, redlock.WithOwner(id)) // As the drop-in there does.
+		require.NoError(t, err)
+		m := rs.NewMutex("x", WithValue(id))
+		for _, err := range []error{refusal(m.Unlock()), refusal(m.Extend()), refusal(m.Valid())} {
+			require.ErrorContains(t, err, "hand on what Token of the mutex returns")
+			require.NotErrorIs(t, err, ErrLockAlreadyExpired)
+			require.NotErrorAs(t, err, new(*ErrTaken))
+		}
+		require.NotEmpty(t, c.Holder("x"))
+	})
+}
+
+// Of simultaneous calls that release another process's lock, one is told that it has done it.
+func TestOneOfTheUnlocksOfAForeignLockReleases(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *redlocktest.Cluster, rs *Redsync) {
+		for range 20 {
+			theirs, err := c.NewRedlock().Lock(t.Context(), []string{"x"}, time.Minute)
+			require.NoError(t, err)
+			var released atomic.Int32
+			var all sync.WaitGroup
+			for range 3 {
+				all.Go(func() {
+					if ok, err := rs.NewMutex("x", WithValue(theirs.Token())).Unlock(); ok {
+						released.Add(1)
+					} else {
+						assert.ErrorIs(t, err, ErrLockAlreadyExpired)
+					}
+				})
+			}
+			all.Wait()
+			assert.EqualValues(t, 1, released.Load())
+		}
+		assert.Empty(t, foreign.under)
 	})
 }
 
@@ -149,33 +214,58 @@ func TestAValueOfTwoLocksNamesNone(t *testing.T) {
 		require.NoError(t, success(rs.NewMutex("x", WithValue(second.Token())).Extend()))
 		require.NoError(t, success(second.Unlock()))
 
-		// Also of other names, and if it is a token.
+		// Also of other names.
 		require.NoError(t, rs.NewMutex("a", generated(ofTwoNames)).Lock())
 		require.NoError(t, rs.NewMutex("b", generated(ofTwoNames)).Lock())
 		require.ErrorContains(t, refusal(rs.NewMutex("a", WithValue(ofTwoNames)).Unlock()), "more than one")
 		m := rs.NewMutex("c")
 		require.NoError(t, m.Lock())
 		require.NoError(t, rs.NewMutex("d", generated(m.Token())).Lock())
-		require.NoError(t, success(rs.NewMutex("c", WithValue(m.Token())).Unlock()))
-		require.ErrorContains(t, refusal(rs.NewMutex("d", WithValue(m.Value())).Unlock()), "more than one")
+		require.NoError(t, success(rs.NewMutex("c", WithValue(m.Token())).Unlock()), "A token is one, whatever the user makes of it.")
 	})
 }
 
 // What is remembered of locks and values is bounded.
 func TestHoldingsAreBounded(t *testing.T) {
 	inBubble(t, func(t *testing.T, _ *redlocktest.Cluster, rs *Redsync) {
-		h := register{sweep: 100, with: make(map[string]*holding), more: make(map[uint64]bool)}
+		var h register
 		ended := rs.NewMutex("x", WithExpiry(time.Second))
 		require.NoError(t, ended.Lock())
 		l := ended.held.lock
 		time.Sleep(time.Minute)
 		for i := range 3 * maxValues {
-			h.add(&holding{lock: l, own: fmt.Sprint(i)})
+			h.add(&holding{lock: l, name: "x", own: fmt.Sprint(i)})
 		}
-		assert.LessOrEqual(t, len(h.with), 2*fewest)
-		assert.LessOrEqual(t, len(h.more)+len(h.moreBefore), 2*maxValues)
-		h.add(&holding{lock: l, own: fmt.Sprint(2*maxValues + 1)})
-		_, err := h.find(nil, "", fmt.Sprint(2*maxValues+1))
+		assert.LessOrEqual(t, len(h.shard("x").all), 4)
+		assert.LessOrEqual(t, len(h.users.more)+len(h.users.before), 2*maxValues)
+		h.add(&holding{lock: l, name: "x", own: fmt.Sprint(2*maxValues + 1)})
+		_, err := h.find(nil, "x", fmt.Sprint(2*maxValues+1))
 		require.ErrorIs(t, err, errManyHadIt)
+
+		// All that are held are kept, and those whose release may have to be repeated.
+		repeated := rs.NewMutex("z", WithExpiry(time.Hour))
+		require.NoError(t, repeated.Lock())
+		h.add(repeated.held)
+		owed := repeated.held
+		require.NoError(t, success(repeated.Unlock()))
+		for range 100 {
+			h.add(&holding{lock: l, name: "z"})
+		}
+		require.Contains(t, h.shard("z").all, owed)
+		for range 100 {
+			m := rs.NewMutex(fmt.Sprint(len(h.shard("y").all)))
+			require.NoError(t, m.Lock())
+			m.held.name = "y"
+			h.add(m.held)
+			defer func() { require.NoError(t, success(m.Unlock())) }()
+		}
+		require.Len(t, h.shard("y").all, 100)
+		for _, held := range slices.Clone(h.shard("y").all) {
+			found, err := h.find(nil, "y", held.lock.Token())
+			require.NoError(t, err)
+			require.Same(t, held, found)
+			h.remove(held)
+		}
+		require.Empty(t, h.shard("y").all)
 	})
 }

@@ -18,27 +18,15 @@ import (
 // goroutine has locked the mutex again, an Unlock of the first one releases the lock of the second. So give each
 // goroutine a mutex of its own, as with redsync.
 type Mutex struct {
-	rs            *Redsync
-	resources     [1]string // its name
-	expiry        time.Duration
-	tries         int
-	delay, jitter time.Duration
-	delayFunc     DelayFunc // instead of delay and jitter; nil: none
-	driftFactor   *float64  // nil: the Redlock's
-	timeoutFactor *float64  // nil: the Redlock's node timeout
-	genValueFunc  func() (string, error)
-	setNXOnExtend bool
-
-	prepared sync.Once
-	opts     []redlock.Option
-	wrong    error         // of an option
-	locking  chan struct{} // full while an Extend locks again
+	rs        *Redsync
+	resources [1]string // its name
+	set       *settings // its own, unless they are the defaults
 
 	mu       sync.Mutex
 	held     *holding // nil: none, or it was unlocked
 	value    string
-	handed   bool // value is that of WithValue
 	until    time.Time
+	handed   bool // value is that of WithValue
 	unlocked bool // Unlock was called after the last Lock
 }
 
@@ -91,14 +79,23 @@ func (m *Mutex) Lock() error { return m.LockContext(context.Background()) }
 
 // LockContext is Lock that gives up when ctx ends: with an error that matches the context's, and ErrFailed, or a
 // [RedisError] if there was but one try. The end of ctx after that changes nothing. A nil ctx never ends.
-func (m *Mutex) LockContext(ctx context.Context) error { return m.acquire(ctx, m.tries) }
+func (m *Mutex) LockContext(ctx context.Context) error { return m.acquire(ctx, 0) }
 
+// acquire makes so many tries; 0: those of WithTries.
 func (m *Mutex) acquire(ctx context.Context, tries int) error {
 	s, err := m.begin()
 	if err != nil {
 		return err
 	}
 	defer s.end()
+	if tries == 0 {
+		tries = m.set.tries
+	}
+	done, err := m.set.alone(ctx)
+	if err != nil {
+		return lockError(err, tries)
+	}
+	defer done()
 	held, err := m.attempt(ctx, s, tries)
 	if err != nil {
 		return err
@@ -113,7 +110,13 @@ func (m *Mutex) acquire(ctx context.Context, tries int) error {
 // begin returns the Redlock of a call, whose end must be called after it. An error says what is wrong with the mutex, whether
 // it is locked or not.
 func (m *Mutex) begin() (*shared, error) {
-	if err := m.prepare(); err != nil {
+	if m.rs == nil {
+		return nil, errNoRedsync
+	}
+	m.mu.Lock()
+	err := m.set.prepare(m.rs.pools == nil)
+	m.mu.Unlock()
+	if err != nil {
 		return nil, err
 	}
 	return m.rs.use()
@@ -130,9 +133,9 @@ func (m *Mutex) attempt(ctx context.Context, s *shared, tries int) (_ *holding, 
 	if tries < 1 {
 		return nil, fmt.Errorf("redsync: tries %d: must be at least 1", tries)
 	}
-	opts, own := m.opts, ""
-	if m.genValueFunc != nil {
-		if own, err = m.genValueFunc(); err != nil {
+	opts, own := m.set.opts, ""
+	if m.set.genValueFunc != nil {
+		if own, err = m.set.genValueFunc(); err != nil {
 			return nil, err
 		}
 		if err = tokens.CheckLabel(own); err != nil {
@@ -144,9 +147,9 @@ func (m *Mutex) attempt(ctx context.Context, s *shared, tries int) (_ *holding, 
 	}
 	var l *redlock.Lock
 	if tries == 1 {
-		l, err = s.r.TryLock(endless(ctx), m.resources[:], m.expiry, opts...)
+		l, err = s.r.TryLock(endless(ctx), m.resources[:], m.set.expiry, opts...)
 	} else {
-		l, err = s.r.Lock(endless(ctx), m.resources[:], m.expiry, opts...)
+		l, err = s.r.Lock(endless(ctx), m.resources[:], m.set.expiry, opts...)
 	}
 	if err != nil {
 		return nil, lockError(err, tries)
@@ -237,10 +240,13 @@ func (m *Mutex) unlock(ctx context.Context, held *holding) (bool, error) {
 
 // release releases the lock of another process.
 func (m *Mutex) release(ctx context.Context, s *shared, token string) (bool, error) {
+	defer foreign.turn(token)()
 	err := s.r.Release(ctx, m.resources[:], token)
 	switch {
 	case err == nil:
 		return true, nil
+	case errors.Is(err, redlock.ErrLost) && m.isLabel(ctx, s.r, token):
+		return false, m.handedError(errForeign)
 	case errors.As(err, new(*redlock.QuorumError)):
 		return false, unlockError(err)
 	default:
@@ -274,20 +280,20 @@ func (m *Mutex) ExtendContext(ctx context.Context) (bool, error) {
 	case held != nil:
 		err = m.extend(ctx, held)
 	case err == nil:
-		if err = m.ask(ctx, s, token); err == nil {
+		if err = m.ask(ctx, s.r, token); err == nil {
 			err = m.handedError(errHanded)
 		}
 	case errors.Is(err, redlock.ErrLost):
 		err = extendError(err)
 	}
-	if errors.Is(err, redlock.ErrLost) && m.locksAgain() {
+	if m.set.setNXOnExtend && errors.Is(err, redlock.ErrLost) && m.locksAgain() {
 		err = m.lockAgain(ctx, s, held)
 	}
 	return err == nil, err
 }
 
 func (m *Mutex) extend(ctx context.Context, held *holding) error {
-	if err := held.lock.Extend(ctx, m.expiry); err != nil {
+	if err := held.lock.Extend(ctx, m.set.expiry); err != nil {
 		return extendError(err)
 	}
 	m.mu.Lock()
@@ -298,22 +304,23 @@ func (m *Mutex) extend(ctx context.Context, held *holding) error {
 	return nil
 }
 
-// locksAgain reports whether Extend locks the mutex if its lock is over. Not one that was unlocked, or is another mutex's.
+// locksAgain reports whether Extend locks the mutex, whose lock is over, with WithSetNXOnExtend.
 func (m *Mutex) locksAgain() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.setNXOnExtend && !m.unlocked && !m.handed
+	if m.handed {
+		once("WithSetNXOnExtend does not lock again what WithValue names: nobody else would know of the new lock")
+	}
+	return !m.handed && !m.unlocked
 }
 
-// lockAgain makes one attempt to lock m, as a lost lock stays lost: others may have had it. Of simultaneous calls the first
-// one does, or the others would find its lock in their way.
+// lockAgain makes one attempt to lock m, as a lost lock stays lost: others may have had it.
 func (m *Mutex) lockAgain(ctx context.Context, s *shared, lost *holding) error {
-	select {
-	case m.locking <- struct{}{}:
-		defer func() { <-m.locking }()
-	case <-ctx.Done():
-		return extendError(ctx.Err())
+	done, err := m.set.alone(ctx)
+	if err != nil {
+		return extendError(err)
 	}
+	defer done()
 	m.mu.Lock()
 	now, unlocked := m.held, m.unlocked
 	m.mu.Unlock()
@@ -362,25 +369,29 @@ func (m *Mutex) ValidContext(ctx context.Context) (bool, error) {
 	if err != nil && !errors.Is(err, redlock.ErrLost) {
 		return false, err
 	}
+	r := s.r
 	if held != nil {
-		token, err = held.lock.Token(), held.lock.Err()
+		r, token, err = held.r, held.lock.Token(), held.lock.Err()
 	}
 	if err != nil {
 		return false, &ErrTaken{cause: err}
 	}
-	err = m.ask(endless(ctx), s, token)
+	err = m.ask(endless(ctx), r, token)
 	return err == nil, err
 }
 
 // ask asks the nodes whether a quorum of them has the lock with that token.
-func (m *Mutex) ask(ctx context.Context, s *shared, token string) error {
-	is, err := s.r.Inspect(ctx, m.Name())
+func (m *Mutex) ask(ctx context.Context, r *redlock.Redlock, token string) error {
+	is, err := r.Inspect(ctx, m.Name())
 	if err != nil {
 		return fmt.Errorf("redsync: mutex %q: %w", m.Name(), err)
 	}
 	holder := tokens.Digest(token)
-	if is.Held && is.Holder == holder {
+	switch {
+	case is.Held && is.Holder == holder:
 		return nil
+	case is.Held && is.Owner == token:
+		return m.handedError(errForeign)
 	}
 	var others []int
 	var errs []error
@@ -397,6 +408,12 @@ func (m *Mutex) ask(ctx context.Context, s *shared, token string) error {
 		return &ErrTaken{Nodes: others, cause: redlock.ErrLost}
 	}
 	return &callError{errs, redlock.ErrNoQuorum}
+}
+
+// isLabel reports whether a token is none, but what WithGenValueFunc has returned to the process that has the lock.
+func (m *Mutex) isLabel(ctx context.Context, r *redlock.Redlock, token string) bool {
+	is, err := r.Inspect(ctx, m.Name())
+	return err == nil && is.Owner == token
 }
 
 // notLocked is why nothing can be done with the lock of m.

@@ -1,6 +1,7 @@
 package redsync
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -26,46 +27,47 @@ type DelayFunc func(tries int) time.Duration
 // WithExpiry sets how long the mutex stays locked unless it is extended or unlocked: the ttl of a lock.
 // At least 1 ms. Default 8 s.
 func WithExpiry(expiry time.Duration) Option {
-	return OptionFunc(func(m *Mutex) { m.expiry = expiry })
+	return setting(func(s *settings) { s.expiry = expiry })
 }
 
 // WithTries sets how many attempts Lock makes before it fails. With less than 1 it fails at once. Unlike in
 // redsync, attempts that another client's release sets off do not count. Default 32.
 func WithTries(tries int) Option {
-	return OptionFunc(func(m *Mutex) { m.tries = tries })
+	return setting(func(s *settings) { s.tries = tries })
 }
 
 // WithRetryDelay sets how long to wait between tries, at most 24 h. A release by a client of this library ends
 // the wait. Default: a random time from 50 to 250 ms.
 func WithRetryDelay(delay time.Duration) Option {
-	return OptionFunc(func(m *Mutex) { m.delay, m.jitter, m.delayFunc = delay, 0, nil })
+	return setting(func(s *settings) { s.delay, s.jitter, s.delayFunc = delay, 0, nil })
 }
 
 // WithRetryDelayFunc has delayFunc say how long to wait between tries. What it returns is raised to 1 ms, or cut
 // to 24 h. A release by a client of this library ends the wait.
 func WithRetryDelayFunc(delayFunc DelayFunc) Option {
-	return OptionFunc(func(m *Mutex) {
+	return setting(func(s *settings) {
 		if delayFunc == nil {
-			m.refuse("WithRetryDelayFunc: nil function")
+			s.refuse("WithRetryDelayFunc: nil function")
 		}
-		m.delayFunc, m.delay, m.jitter = delayFunc, defaultDelay, 0
+		s.delayFunc, s.delay, s.jitter = delayFunc, defaultDelay, 0
 	})
 }
 
 // WithSetNXOnExtend has [Mutex.Extend] lock a mutex that has no lock any more, or never had one: by one attempt, with a new
-// value, as others may have had the lock meanwhile. It does not after an Unlock. So a program that only calls Extend gets
-// its lock back once it is free; what it did under the lost one, it must not go on with. In redsync, the value stays the
+// value, as others may have had the lock meanwhile. It does not after an Unlock, nor what [WithValue] names: nobody else would
+// know of the new lock. So a program that only calls Extend gets its lock back once it is free; what it did under the lost
+// one, it must not go on with. Calls of Lock and Extend on the mutex wait for each other. In redsync, the value stays the
 // same, so that a late release or extension of the lost lock is one of the new lock. Keys that only single nodes have lost,
 // Extend restores without this option.
 func WithSetNXOnExtend() Option {
-	return OptionFunc(func(m *Mutex) { m.setNXOnExtend = true })
+	return setting(func(s *settings) { s.setNXOnExtend, s.locking = true, make(chan struct{}, 1) })
 }
 
 // WithDriftFactor sets the share of the expiry that is given up because clocks run at different rates, from 0
 // to less than 1. Unlike in redsync, 2 ms more are given up. Default: that of the Redlock, which is 0.01 if
 // redlock.New was not told otherwise.
 func WithDriftFactor(factor float64) Option {
-	return OptionFunc(func(m *Mutex) { m.driftFactor = &factor })
+	return setting(func(s *settings) { s.driftFactor = &factor })
 }
 
 // WithTimeoutFactor sets the node timeout of this mutex to that share of the expiry. In redsync it bounds an
@@ -73,7 +75,7 @@ func WithDriftFactor(factor float64) Option {
 // Redlock, 250 ms if redlock.New was not told otherwise, whatever the expiry. Redsync's default, a twentieth of
 // the expiry, has locks with a short expiry fail on a busy network.
 func WithTimeoutFactor(factor float64) Option {
-	return OptionFunc(func(m *Mutex) { m.timeoutFactor = &factor })
+	return setting(func(s *settings) { s.timeoutFactor = &factor })
 }
 
 // WithGenValueFunc has Lock call genValueFunc before its first attempt, and fail with its error if it returns one. What it
@@ -83,12 +85,13 @@ func WithTimeoutFactor(factor float64) Option {
 // It is never the whole of what the key holds: two processes with one value would both hold the lock. A program that reads
 // the key by GET finds a token of 32 digits and " owner=" in front of it. A mutex of this process unlocks and extends by
 // it, see [WithValue], but another process cannot: hand on what [Mutex.Token] returns. The first use is logged, to say so.
+// genValueFunc must not call methods of the mutex.
 func WithGenValueFunc(genValueFunc func() (string, error)) Option {
-	return OptionFunc(func(m *Mutex) {
+	return setting(func(s *settings) {
 		if genValueFunc == nil {
-			m.refuse("WithGenValueFunc: nil function")
+			s.refuse("WithGenValueFunc: nil function")
 		}
-		m.genValueFunc = genValueFunc
+		s.genValueFunc = genValueFunc
 	})
 }
 
@@ -112,10 +115,61 @@ func WithShufflePools(bool) Option { return noEffect }
 
 var noEffect = OptionFunc(func(*Mutex) {})
 
+// Settings are what options say.
+type settings struct {
+	expiry        time.Duration
+	tries         int
+	delay, jitter time.Duration
+	delayFunc     DelayFunc // instead of delay and jitter; nil: none
+	driftFactor   *float64  // nil: the Redlock's
+	timeoutFactor *float64  // nil: the Redlock's node timeout
+	genValueFunc  func() (string, error)
+	setNXOnExtend bool
+	locking       chan struct{} // with setNXOnExtend: full while a call locks
+
+	wrong    error // of an option
+	prepared bool
+	opts     []redlock.Option
+}
+
+// Most mutexes have no options, and are made for one lock each: they share these.
+var (
+	ofNew  = settings{expiry: defaultExpiry, tries: defaultTries, delay: defaultDelay, jitter: defaultJitter, prepared: true}
+	ofOver = settings{expiry: defaultExpiry, tries: defaultTries, delay: defaultDelay, jitter: defaultJitter, prepared: true, opts: defaultOptions}
+)
+
+// setting is an option that changes the settings, which become the mutex's own.
+func setting(f func(*settings)) Option {
+	return OptionFunc(func(m *Mutex) { f(m.own()) })
+}
+
+func (m *Mutex) own() *settings {
+	if m.set == &ofNew || m.set == &ofOver {
+		set := *m.set
+		m.set = &set
+	}
+	m.set.prepared, m.set.opts = false, nil
+	return m.set
+}
+
+// alone waits until no other call locks a mutex with WithSetNXOnExtend: an Extend would find the lock of another Extend, or of
+// a Lock, in its way. The caller calls done after its own.
+func (s *settings) alone(ctx context.Context) (done func(), err error) {
+	if s.locking == nil {
+		return func() {}, nil
+	}
+	select {
+	case s.locking <- struct{}{}:
+		return func() { <-s.locking }, nil
+	case <-endless(ctx).Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
 // refuse has each call fail, unless something was wrong before.
-func (m *Mutex) refuse(text string) {
-	if m.wrong == nil {
-		m.wrong = errors.New("redsync: " + text)
+func (s *settings) refuse(text string) {
+	if s.wrong == nil {
+		s.wrong = errors.New("redsync: " + text)
 	}
 }
 
@@ -126,33 +180,30 @@ func retryOptions(tries int, delay, jitter time.Duration) []redlock.Option {
 	return []redlock.Option{redlock.WithRetryCount(max(tries, 1) - 1), redlock.WithRetryDelay(delay), redlock.WithRetryJitter(jitter)}
 }
 
-// prepare makes the options of the Redlock's calls of those of the mutex, once. What they allow, the Redlock knows.
-func (m *Mutex) prepare() error {
-	m.prepared.Do(func() {
-		if m.setNXOnExtend {
-			m.locking = make(chan struct{}, 1)
+// prepare makes the options of the Redlock's calls of the settings, once. What they allow, the Redlock knows.
+func (s *settings) prepare(over bool) error {
+	if s.prepared {
+		return s.wrong
+	}
+	s.prepared = true
+	if over || s.tries != defaultTries || s.delay != defaultDelay || s.jitter != defaultJitter { // A Redlock of New has the defaults.
+		s.opts = retryOptions(s.tries, s.delay, s.jitter)
+	}
+	if f := s.delayFunc; f != nil {
+		// The Redlock takes a negative delay for the end of the wait, redsync for none.
+		s.opts = append(s.opts, redlock.WithRetryBackoff(func(tries int) time.Duration { return max(f(tries), 0) }))
+	}
+	if f := s.driftFactor; f != nil {
+		s.opts = append(s.opts, redlock.WithDriftFactor(*f))
+	}
+	if f := s.timeoutFactor; f != nil {
+		if !(*f > 0) || math.IsInf(*f, 1) { // Also what is no number.
+			s.refuse(fmt.Sprintf("timeout factor %v: must be positive and finite", *f))
+			return s.wrong
 		}
-		if m.tries != defaultTries || m.delay != defaultDelay || m.jitter != defaultJitter {
-			m.opts = retryOptions(m.tries, m.delay, m.jitter)
-		} else if m.rs != nil && m.rs.pools == nil { // A Redlock of New has the defaults.
-			m.opts = defaultOptions[:len(defaultOptions):len(defaultOptions)]
-		}
-		if f := m.delayFunc; f != nil {
-			// The Redlock takes a negative delay for the end of the wait, redsync for none.
-			m.opts = append(m.opts, redlock.WithRetryBackoff(func(tries int) time.Duration { return max(f(tries), 0) }))
-		}
-		if f := m.driftFactor; f != nil {
-			m.opts = append(m.opts, redlock.WithDriftFactor(*f))
-		}
-		if f := m.timeoutFactor; f != nil {
-			if !(*f > 0) || math.IsInf(*f, 1) { // Also what is no number.
-				m.refuse(fmt.Sprintf("timeout factor %v: must be positive and finite", *f))
-				return
-			}
-			m.opts = append(m.opts, redlock.WithNodeTimeout(timeout(m.expiry, *f)))
-		}
-	})
-	return m.wrong
+		s.opts = append(s.opts, redlock.WithNodeTimeout(timeout(s.expiry, *f)))
+	}
+	return s.wrong
 }
 
 // timeout is a share of the expiry, as far as durations go.

@@ -86,10 +86,13 @@ const (
 // the prefix of [Over]'s Redlock in front if it has one. It does no I/O. Options hold for this mutex only; what they leave
 // open is redsync's default, or a setting of the Redlock where the option says so.
 func (r *Redsync) NewMutex(name string, options ...Option) *Mutex {
-	m := &Mutex{rs: r, resources: [1]string{name}, expiry: defaultExpiry, tries: defaultTries, delay: defaultDelay, jitter: defaultJitter}
+	m := &Mutex{rs: r, resources: [1]string{name}, set: &ofNew}
+	if r != nil && r.pools == nil {
+		m.set = &ofOver
+	}
 	for _, o := range options {
 		if o == nil {
-			m.refuse("nil Option")
+			m.own().refuse("nil Option")
 			continue
 		}
 		o.Apply(m)

@@ -293,6 +293,24 @@ func TestExtendsThatLockAgain(t *testing.T) {
 			assert.Equal(t, c.Holder("x"), m.Token())
 			time.Sleep(time.Minute)
 		}
+		for range 20 { // Nor that of a Lock.
+			var all sync.WaitGroup
+			all.Go(func() { assert.NoError(t, success(m.Extend())) })
+			all.Go(func() {
+				if err := m.TryLock(); err != nil {
+					assert.ErrorIs(t, err, redlock.ErrTaken) // Extend was first.
+				}
+			})
+			all.Wait()
+			assert.Equal(t, c.Holder("x"), m.Token())
+			time.Sleep(time.Minute)
+		}
+
+		// Not what another mutex has had, as nobody else would know of it.
+		with := rs.NewMutex("x", WithSetNXOnExtend(), WithValue(m.Value()))
+		requireTaken(t, refusal(with.Extend()), redlock.ErrLost)
+		c.AssertFree()
+
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
 		err := refusal(m.ExtendContext(ended))
@@ -344,8 +362,7 @@ func TestWrongArguments(t *testing.T) {
 			refused(m.Lock(), says)
 			refused(m.TryLock(), says)
 			for _, m := range []*Mutex{m, {
-				rs: m.rs, resources: [1]string{"x"}, wrong: m.wrong, timeoutFactor: m.timeoutFactor,
-				value: "0123456789abcdef0123456789abcdef", handed: true,
+				rs: m.rs, resources: [1]string{"x"}, set: m.set, value: "0123456789abcdef0123456789abcdef", handed: true,
 			}} {
 				refused(refusal(m.Unlock()), says)
 				refused(refusal(m.Extend()), says)

@@ -70,9 +70,6 @@ func (s *shared) end() {
 
 // use returns the Redlock of a call, whose end must be called after it.
 func (r *Redsync) use() (*shared, error) {
-	if r == nil {
-		return nil, errNoRedsync
-	}
 	s := r.now.Load()
 	if s == nil || !s.begin() {
 		s = r.find()
@@ -88,14 +85,17 @@ func (r *Redsync) use() (*shared, error) {
 // find returns the Redlock of r's pools, which is made if there is none. A call has begun on it.
 func (r *Redsync) find() *shared {
 	clients := r.clients()
+	if s := opened(clients); s != nil {
+		return s
+	}
+	nodes, err := r.nodes() // Without the lock: pools may be the program's own.
 	open.mu.Lock()
 	defer open.mu.Unlock()
-	if s := opened(clients); s != nil && s.begin() {
+	if s := begun(clients); s != nil {
 		return s
 	}
 	s := &shared{clients: clients}
 	s.calls.Store(1)
-	nodes, err := r.nodes()
 	if err == nil {
 		s.r, err = redlock.New(nodes, defaultOptions...)
 	}
@@ -122,10 +122,17 @@ func closeOne() {
 	}
 }
 
-// opened returns the Redlock of these clients, if there is one. open.mu is held.
+// opened returns the Redlock of these clients, on which a call has begun; nil if there is none.
 func opened(clients []any) *shared {
+	open.mu.Lock()
+	defer open.mu.Unlock()
+	return begun(clients)
+}
+
+// begun is opened where open.mu is held.
+func begun(clients []any) *shared {
 	for _, s := range open.all {
-		if slices.Equal(s.clients, clients) {
+		if slices.Equal(s.clients, clients) && s.begin() {
 			return s
 		}
 	}
@@ -183,13 +190,11 @@ func nodesOf(pools []redis.Pool) (nodes []redlock.Node, err error) {
 
 // announce has New log what there is to say of its pools. If a Redlock of the same clients is open, that was said.
 func (r *Redsync) announce() {
-	clients := r.clients()
-	open.mu.Lock()
-	known := opened(clients) != nil
-	open.mu.Unlock()
-	if !known {
-		_, _ = r.nodes()
+	if s := opened(r.clients()); s != nil {
+		s.end()
+		return
 	}
+	_, _ = r.nodes()
 }
 
 var (

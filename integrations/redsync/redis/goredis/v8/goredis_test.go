@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"net"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -113,6 +115,28 @@ func TestClientsThatAreRefused(t *testing.T) {
 		require.ErrorContains(t, err, says)
 		require.NotErrorIs(t, err, redsync.ErrFailed)
 		require.NotErrorIs(t, err, redlock.ErrTaken)
+	}
+}
+
+// What a client's settings cannot be for mutexes is logged.
+func TestWarnings(t *testing.T) {
+	on := func(context.Context, *redis.Conn) error { return nil }
+	const lost, elsewhere = "two may hold one", "if it selects a database"
+	for _, of := range []struct {
+		client *redis.Client
+		says   []string
+	}{
+		{redis.NewClient(&redis.Options{}), nil},
+		{redis.NewClient(&redis.Options{OnConnect: on}), []string{elsewhere}},
+		{redis.NewFailoverClient(&redis.FailoverOptions{}), []string{lost}},
+		{redis.NewFailoverClient(&redis.FailoverOptions{OnConnect: on}), []string{lost, elsewhere}},
+	} {
+		_, warning, err := goredis.NewPool(of.client).(redsyncredis.NodePool).Node()
+		require.NoError(t, err)
+		for _, says := range []string{lost, elsewhere} {
+			assert.Equal(t, slices.Contains(of.says, says), strings.Contains(warning, says), warning)
+		}
+		require.NoError(t, of.client.Close())
 	}
 }
 

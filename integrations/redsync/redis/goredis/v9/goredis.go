@@ -19,8 +19,9 @@ import (
 type pool struct{ delegate redis.UniversalClient }
 
 // NewPool returns a pool for redsync.New. Mutexes lock on connections of their own, which are made as the client makes its:
-// by its dialer, with its TLS configuration, credentials, database and client name. Its pool, timeouts, retries and hooks do
-// not apply.
+// by its dialer, with its TLS configuration, credentials, database and client name. Its pool, timeouts, retries, hooks
+// and OnConnect do not apply: a hook that dials elsewhere belongs into Options.Dialer, and the database of an OnConnect into
+// Options.DB, or the locks are not where the other commands go. An OnConnect is logged.
 //
 // A client leads to one master: a *redis.Client, or what embeds one. That of a Sentinel is one node, with a warning: after a
 // failover, two may hold a lock. With a Cluster client, a Ring, a client that answers commands itself, as a mock does, or
@@ -52,14 +53,24 @@ func (p *pool) Node() (node redlock.Node, warning string, err error) {
 	if err := passes(p.delegate); err != nil {
 		return node, "", err
 	}
+	if client.Options().OnConnect != nil {
+		warning = onConnect
+	}
 	if client.Options().Addr != failoverAddr {
-		return redlockgoredis.Node(client), "", nil
+		return redlockgoredis.Node(client), warning, nil
 	}
 	node = redlockgoredis.FailoverNode(client)
 	node.Name = ""
-	return node, "a client of a Sentinel leads to a replica after a failover, which may lack the latest locks: " +
-		"two may hold one then; independent masters have no such gap", nil
+	return node, strings.TrimPrefix(warning+"; "+sentinel, "; "), nil
 }
+
+// The warnings.
+const (
+	sentinel = "a client of a Sentinel leads to a replica after a failover, which may lack the latest locks: " +
+		"two may hold one then; independent masters have no such gap"
+	onConnect = "OnConnect of the client of go-redis is not called for the connections of mutexes: " +
+		"if it selects a database, say so in the client's Options instead, or the locks are in another one"
+)
 
 // failoverAddr is what go-redis gives a failover client for an address.
 const failoverAddr = "FailoverClient"
