@@ -117,7 +117,11 @@ func withNodes(t *testing.T, name, text string) string {
 	}
 	text = edit(t, text, `(?s)mutexes\[i\] = &Mutex\{.*?\n\t\t\}`,
 		`mutexes[i] = New(pools...).NewMutex(name+"-"+strconv.Itoa(i), WithRetryDelay(500*time.Millisecond))`)
-	text = edit(t, text, `getPoolExpiries\(v\.pools, mutex\.name\)`, "getPoolExpiries(t, v.pools, mutex.name)")
+	text = edit(t, text, `\bmutex\.name\b`, "mutex.Name()")
+	text = edit(t, text, `(\w+)\.expiry = (.*)`, "WithExpiry($2).Apply($1)")
+	text = edit(t, text, `(\w+)\.tries = (.*)`, "WithTries($2).Apply($1)")
+	text = edit(t, text, `(\w+)\.setNXOnExtend = true`, "WithSetNXOnExtend().Apply($1)")
+	text = edit(t, text, `getPoolExpiries\(v\.pools, mutex\.Name\(\)\)`, "getPoolExpiries(t, v.pools, mutex.Name())")
 	text = edit(t, text, `func getPoolExpiries\(pools (.*)\n`, "func getPoolExpiries(t *testing.T, pools $1\n\tsettle(t, pools)\n")
 	return edit(t, text, `\bmutex\.quorum\b`, "quorumOf(mutex)")
 }
