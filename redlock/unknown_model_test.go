@@ -524,7 +524,7 @@ func (m *unknownModel) hear(s *unknownState, i, kind int, gen uint8, says node.S
 		n.forget()
 		return true
 	}
-	n.mark = n.mark.Heard(requestKinds[kind], node.Outcome{Stance: says})
+	n.mark = n.mark.After(requestKinds[kind], said(says), false)
 	votes := s.a.phase == locking && kind == lockMessage || s.a.phase == extending && kind == firstExtendMessage+int(s.extensions)-1
 	if votes && !n.yes && !n.gone {
 		n.yes, n.gone = says == node.Yes, says == node.Gone
@@ -617,6 +617,13 @@ func (m *unknownModel) repetition(s *unknownState, i int) {
 	}
 }
 
+func said(s node.Stance) node.Happening {
+	if s == node.Yes {
+		return node.SaidYes
+	}
+	return node.SaidNo
+}
+
 // hearRelease has the answer to a release, or to the look before it, be heard.
 func (m *unknownModel) hearRelease(n *unknownNode) {
 	look, says := n.waitsFor(1<<lookMessage), n.answer
@@ -625,7 +632,7 @@ func (m *unknownModel) hearRelease(n *unknownNode) {
 		n.send(releaseMessage)
 		return
 	}
-	n.mark = n.mark.Heard(node.Release, node.Outcome{Stance: says})
+	n.mark = n.mark.After(node.Release, said(says), false)
 	n.last = n.last || n.minute && m.anyAnswer
 	switch {
 	case m.releaseClears, m.onlyNotFound && says == node.Yes:

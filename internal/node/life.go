@@ -125,11 +125,12 @@ func (n *Node) endPipeline(p *pipeline, why error) {
 func (n *Node) leaveOpen() (failed []*Request) {
 	n.settle()
 	for q := n.inFlight.pop(); q != nil; q = n.inFlight.pop() {
-		switch {
-		case q.Kind == Release:
-			q.Trace.marks[q.Index] |= markUnheard
-		case q.undoes():
-			n.noteUnknown(q)
+		if q.Trace != nil {
+			q.note(Unclear)
+		}
+		if q.undoes() {
+			n.unknown++
+			n.unknowns++
 		}
 		if !n.takeBack(q) {
 			n.owe(q)

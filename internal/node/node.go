@@ -96,7 +96,7 @@ func (n *Node) Enqueue(q *Request, now time.Time) error {
 	defer n.mu.Unlock()
 	release := q.Kind == Release
 	if release {
-		q.Trace.marks[q.Index] |= MarkReleased
+		q.note(Asked)
 	}
 	switch {
 	case n.state == nodeClosed || n.closing && !release:
@@ -106,15 +106,15 @@ func (n *Node) Enqueue(q *Request, now time.Time) error {
 		return n.down
 	case n.state == nodeConnecting && n.failed && q.Kind == LockRequest && n.IsEnough():
 		return n.unreached() // It mostly hangs, and a vote that is pending keeps the others from settling a split one.
-	case n.state != nodeUp && q.Kind == RepairRequest, n.state == nodeConnecting && release && !q.Trace.mayBeOn(q.Index):
+	case n.state != nodeUp && q.Kind == RepairRequest, n.state == nodeConnecting && release && !q.mark().mayBeOn():
 		return ErrUnreached
-	case n.isSilent(now, q.Limit) && (!release || !q.Trace.mayBeOn(q.Index)):
+	case n.isSilent(now, q.Limit) && (!release || !q.mark().mayBeOn()):
 		n.refusedWhileSilent = true
 		if n.pipeline != nil && now.Sub(n.pipeline.lastReply) < n.Silence {
 			return ErrBehind
 		}
 		return ErrSilent
-	case n.hasTooManyUnanswered() && (q.Kind == LockRequest || release && !q.Trace.mayBeOn(q.Index)):
+	case n.hasTooManyUnanswered() && (q.Kind == LockRequest || release && !q.mark().mayBeOn()):
 		return errTooManyUnanswered
 	case (!release || q.Trace.size > 0) && n.backlog() >= MaxBacklog:
 		return ErrBacklog
@@ -157,8 +157,8 @@ func (n *Node) push(q *Request) {
 // where nothing can have been left.
 func (n *Node) Release(t *Trace, index int) {
 	n.mu.Lock()
-	t.marks[index] |= MarkReleased
-	sent := t.mayBeOn(uint16(index))
+	t.note(uint16(index), Release, Asked, false)
+	sent := t.marks[index].mayBeOn()
 	n.mu.Unlock()
 	if sent {
 		now := time.Now()

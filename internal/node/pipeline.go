@@ -124,13 +124,10 @@ func (p *pipeline) take(reply any, err error, now time.Time) (q *Request, out Ou
 		p.dialect.Heard(out, now)
 	}
 	if q.Trace != nil {
-		m := &q.Trace.marks[q.Index]
-		*m = m.Heard(q.Kind, out)
+		out = q.heard(out)
 	}
 	if q.Kind == Release {
-		carriedOut := out.Stance != Silent
-		out = q.Trace.releasedLocked(int(q.Index), out)
-		n.released(q, carriedOut)
+		n.released(q, out.Stance != Silent)
 	}
 	if q.Trace != nil && n.vanished.hear(q, &out, now) {
 		n.Observer.Vanished(now, n.vanished.times)

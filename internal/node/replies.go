@@ -14,31 +14,31 @@ func (n *Node) refused(q *Request, err error) (error, bool) {
 		// sent again only ahead of its release: behind it, it would leave an orphan.
 		// It is sent again even if its round has been decided: on a node that is
 		// always the last to answer, nothing else would bring the script back.
-		if q.Kind == LockRequest && q.Trace.marks[q.Index]&MarkReleased != 0 {
-			q.Trace.marks[q.Index] &^= MarkSent
+		if q.Kind == LockRequest && q.mark()&MarkReleased != 0 {
+			q.note(Refused)
 			return err, false
 		}
 		q.Eval, n.forgot = true, true
 		n.push(q)
 		return nil, true
 	}
-	switch {
-	case isUnknownForm(q, err):
+	happened := Unclear // Behind a proxy that has given up, it may have been carried out, or be yet.
+	if refusals[code] {
+		happened = Refused
+	}
+	if isUnknownForm(q, err) {
 		n.pipeline.scriptsOnly = true
-		if q.Trace.marks[q.Index]&MarkReleased == 0 {
+		if q.mark()&MarkReleased == 0 {
 			n.push(q)
 			return nil, true
 		}
-		q.Trace.marks[q.Index] &^= MarkSent
-	case q.Kind == Release:
-		if !refusals[code] {
-			q.Trace.marks[q.Index] |= markUnheard // It may have been carried out, behind a proxy that has given up.
-		}
+		happened = Refused
+	}
+	if q.Trace != nil {
+		q.note(happened)
+	}
+	if q.Kind == Release {
 		n.released(q, false)
-	case q.Kind == LockRequest && refusals[code]:
-		q.Trace.marks[q.Index] &^= MarkSent
-	case q.undoes() && !refusals[code]:
-		q.Trace.marks[q.Index] |= markUnknown // A proxy that has given up may still deliver it.
 	}
 	return err, false
 }

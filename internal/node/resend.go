@@ -8,7 +8,7 @@ import "time"
 
 // owe keeps a release that could not be sent, or was not answered, for the next connection. n.mu is held.
 func (n *Node) owe(q *Request) {
-	if q.Kind != Release || !q.Trace.mayBeOn(q.Index) || q.Trace.marks[q.Index]&markDue != 0 {
+	if q.Kind != Release || !q.mark().mayBeOn() || q.mark()&markDue != 0 {
 		return // A token that may have left something has its own release, when it comes.
 	}
 	if e := n.releases.add(q.Trace, q.Index, time.Since(n.epoch)); e != nil {
@@ -18,7 +18,7 @@ func (n *Node) owe(q *Request) {
 
 // released takes the answer to a release: it was carried out, or was not. n.mu is held.
 func (n *Node) released(q *Request, done bool) {
-	r, m := &n.releases, q.Trace.marks[q.Index]
+	r, m := &n.releases, q.mark()
 	if e := q.due; e != nil {
 		wasOwed := e.step == 0
 		if wasOwed && done {
@@ -33,7 +33,7 @@ func (n *Node) released(q *Request, done bool) {
 		n.sendReleases()
 		return
 	}
-	late, left := done && m&markUnknown != 0 && !n.closing, !done && q.Trace.mayBeOn(q.Index)
+	late, left := done && m&markUnknown != 0 && !n.closing, !done && m.mayBeOn()
 	if (late || left) && m&markDue == 0 {
 		if e := r.add(q.Trace, q.Index, time.Since(n.epoch)); e != nil {
 			n.sendLater(e, done)
@@ -194,13 +194,6 @@ func (n *Node) takeBack(q *Request) bool {
 	}
 	n.releases.out--
 	return true
-}
-
-// noteUnknown notes a request that would undo a release, and whose outcome will not be known. n.mu is held.
-func (n *Node) noteUnknown(q *Request) {
-	q.Trace.marks[q.Index] |= markUnknown
-	n.unknown++
-	n.unknowns++
 }
 
 // settle tells the observer, when nothing is owed any more or the connection has ended. n.mu is held.

@@ -42,57 +42,6 @@ func (t *Trace) Begin(owner TraceOwner, nodes int, ttl time.Duration) {
 	t.life.Store(int64(ttl))
 }
 
-// A Mark says what a token may have left on one node.
-type Mark uint8
-
-const (
-	// MarkSent says that a lock request was handed to the connection, and neither a
-	// refusal nor the answer to a release has shown that it left nothing. Or an
-	// extension has found the keys.
-	MarkSent Mark = 1 << iota
-
-	// MarkReleased says that a release was queued. A lock request, an extension or a repair
-	// that is still to be sent must not be.
-	MarkReleased
-
-	// MarkConfirmed says that a release has removed the token from the node.
-	MarkConfirmed
-
-	// MarkHeld says that the node has said that it had the token's keys.
-	MarkHeld
-
-	// markUnheard: whether a release was carried out is not known, as its answer was lost with its
-	// connection, or does not say so. The token may have been removed by it.
-	markUnheard
-
-	// markUnknown: the outcome of a request that would undo a release is unknown, so that it may come late. It
-	// is never taken away: a later yes or no, or an answered release, says nothing about that request.
-	markUnknown
-
-	// markDue: the token's release is among those that are to be sent again.
-	markDue
-)
-
-// mayBeOn reports whether node i may have, or get, keys of the token. The node's mu is held.
-func (t *Trace) mayBeOn(i uint16) bool { return t.marks[i]&(MarkSent|markUnknown) != 0 }
-
-// releasedLocked notes the answer of node i to a release, and returns what it
-// counts as: a release that finds nothing after an earlier one of the same token
-// only repeats that one. The node's mu is held.
-func (t *Trace) releasedLocked(i int, out Outcome) Outcome {
-	m := &t.marks[i]
-	if out.Stance == Silent { // No answer that the script gives.
-		*m |= markUnheard
-		return out
-	}
-	if out.Stance == Yes || *m&(MarkConfirmed|markUnheard) != 0 {
-		*m |= MarkConfirmed
-		out.Stance, out.Err = Yes, nil
-	}
-	*m &^= markUnheard
-	return out
-}
-
 // BeginForeign is Begin for a token that another process has made, for which about size
 // bytes are kept: any node may have its keys. For the life of ttl they are reckoned with.
 func (t *Trace) BeginForeign(owner TraceOwner, nodes int, ttl time.Duration, size int) {
@@ -101,19 +50,6 @@ func (t *Trace) BeginForeign(owner TraceOwner, nodes int, ttl time.Duration, siz
 	for i := range t.marks {
 		t.marks[i] = MarkSent | markUnknown // Another process may have sent something just now.
 	}
-}
-
-// Heard returns the mark after the answer to a request of the given kind.
-func (m Mark) Heard(kind Kind, out Outcome) Mark {
-	refused := kind == LockRequest && (out.Stance == No || out.Abstained)
-	released := kind == Release && out.Stance != Silent
-	switch {
-	case refused || released:
-		return m &^ MarkSent // Nothing of the token is on the node.
-	case out.Stance == Yes:
-		return m | MarkSent | MarkHeld // Also if its lock request was once refused there: it has run again.
-	}
-	return m
 }
 
 // Grow notes that the token's keys may have been given ttl to live. Before the

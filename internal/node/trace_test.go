@@ -38,9 +38,9 @@ func TestTraceReleaseThatFindsNothing(t *testing.T) {
 	} {
 		var trace Trace
 		trace.Begin(nil, 1, time.Minute)
-		var last Outcome
+		q, last := Request{Task: &Task{Kind: Release, Trace: &trace}}, Outcome{}
 		for _, out := range test.answers {
-			last = trace.releasedLocked(0, out)
+			last = q.heard(out)
 		}
 		assert.Equal(t, test.want, last.Stance, name)
 	}

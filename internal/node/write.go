@@ -94,14 +94,14 @@ func (p *pipeline) next(batch []wireRequest) (_ []wireRequest, dropped []*Reques
 			break
 		}
 		switch {
-		case q.Trace != nil && q.Kind != Release && q.Trace.marks[q.Index]&MarkReleased != 0,
+		case q.Trace != nil && q.Kind != Release && q.mark()&MarkReleased != 0,
 			q.Kind == RepairRequest && now > q.gone:
 			// Its release came first, and is on the wire; or the lock has lapsed.
 			dropped = append(dropped, q)
 			continue
 		}
-		if q.sets() {
-			q.Trace.marks[q.Index] |= MarkSent
+		if q.Trace != nil {
+			q.note(Written)
 		} else if q == p.last {
 			p.holds, limit = true, len(batch)+1
 		}

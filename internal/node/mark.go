@@ -1,0 +1,118 @@
+package node
+
+// This file is about what a token may have left on one node, from its first request to its last: all of that changes in
+// After, and nowhere else.
+
+// A Mark says what a token may have left on one node.
+type Mark uint8
+
+const (
+	// MarkSent says that a lock request was handed to the connection, and neither a
+	// refusal nor the answer to a release has shown that it left nothing. Or an
+	// extension has found the keys.
+	MarkSent Mark = 1 << iota
+
+	// MarkReleased says that a release was queued. A lock request, an extension or a repair
+	// that is still to be sent must not be.
+	MarkReleased
+
+	// MarkConfirmed says that a release has removed the token from the node.
+	MarkConfirmed
+
+	// MarkHeld says that the node has said that it had the token's keys.
+	MarkHeld
+
+	// markUnheard: whether a release was carried out is not known, as its answer was lost with its
+	// connection, or does not say so. The token may have been removed by it.
+	markUnheard
+
+	// markUnknown: the outcome of a request that would undo a release is unknown, so that it may come late. It
+	// is never taken away: a later yes or no, or an answered release, says nothing about that request.
+	markUnknown
+
+	// markDue: the token's release is among those that are to be sent again. dueReleases sets it, as it is about
+	// that list and not about the node.
+	markDue
+)
+
+// A Happening is what becomes of a request.
+type Happening uint8
+
+// What may happen to a request.
+const (
+	Asked     Happening = iota // it was queued
+	Written                    // it was handed to the connection
+	SaidYes                    // its script was carried out
+	SaidNo                     // it was carried out, and has found another token, or none
+	Abstained                  // the node grants nothing now
+	Nonsense                   // its answer is none that the script gives
+	Unclear                    // there was no answer, or one of somebody in between: it may have been carried out, or be yet
+	Refused                    // the server has said that it was not carried out
+)
+
+// happened is what an answer of the script says.
+func happened(out *Outcome) Happening {
+	switch {
+	case out.Stance == Yes:
+		return SaidYes
+	case out.Stance != Silent:
+		return SaidNo
+	case out.Abstained:
+		return Abstained
+	default:
+		return Nonsense
+	}
+}
+
+// After returns the mark after something has happened to a request of that kind, which may be one that would undo a release.
+func (m Mark) After(kind Kind, h Happening, undoes bool) Mark {
+	switch {
+	case kind == Release:
+		return m.afterRelease(h)
+	case h == Written && (kind == LockRequest || kind == RepairRequest):
+		return m | MarkSent
+	case h == SaidYes:
+		return m | MarkSent | MarkHeld // Also if its lock request was once refused there: it has run again.
+	case kind == LockRequest && (h == SaidNo || h == Abstained || h == Refused):
+		return m &^ MarkSent // Nothing of the token is on the node.
+	case h == Unclear && undoes:
+		return m | markUnknown
+	}
+	return m
+}
+
+func (m Mark) afterRelease(h Happening) Mark {
+	switch {
+	case h == Asked:
+		return m | MarkReleased
+	case h == SaidYes, h == SaidNo && m&(MarkConfirmed|markUnheard) != 0: // No only repeats an earlier one of the token.
+		return m&^(MarkSent|markUnheard) | MarkConfirmed
+	case h == SaidNo:
+		return m &^ MarkSent
+	case h == Unclear, h == Nonsense:
+		return m | markUnheard
+	}
+	return m
+}
+
+// mayBeOn reports whether a node with that mark may have, or get, keys of the token.
+func (m Mark) mayBeOn() bool { return m&(MarkSent|markUnknown) != 0 }
+
+// mark is that of the request's token on its node.
+func (q *Request) mark() Mark { return q.Trace.marks[q.Index] }
+
+// note changes it. The node's mu is held.
+func (q *Request) note(h Happening) { q.Trace.note(q.Index, q.Kind, h, h == Unclear && q.undoes()) }
+
+func (t *Trace) note(i uint16, kind Kind, h Happening, undoes bool) {
+	t.marks[i] = t.marks[i].After(kind, h, undoes)
+}
+
+// heard notes the answer of the script, and returns what it counts as. The node's mu is held.
+func (q *Request) heard(out Outcome) Outcome {
+	q.note(happened(&out))
+	if q.Kind == Release && out.Stance != Silent && q.mark()&MarkConfirmed != 0 {
+		out.Stance, out.Err = Yes, nil
+	}
+	return out
+}
