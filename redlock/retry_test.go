@@ -318,6 +318,53 @@ func TestAWaitForABusyLockEndsWithTaken(t *testing.T) {
 	})
 }
 
+// What a call says as its wait ends is what the nodes have said last, though most of those who wait have asked once, as
+// they came: that no quorum answers any more, or does again.
+func TestAWaitEndsWithWhatTheNodesHaveSaidLast(t *testing.T) {
+	restart := func(n *testcluster.Node) error { return n.Restart(true) }
+	for name, node := range map[string]struct{ goes, comes func(*testcluster.Node) error }{
+		"killed": {(*testcluster.Node).Stop, restart},
+		"hangs":  {(*testcluster.Node).Hang, (*testcluster.Node).Resume},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+				other, r := newRedlock(t, c), newRedlock(t, c)
+				holder, err := other.Lock(t.Context(), []string{"a"}, time.Hour)
+				require.NoError(t, err)
+				wait := func(is error, during func()) {
+					t.Helper()
+					var all sync.WaitGroup
+					for i := range 16 {
+						all.Go(func() {
+							opts := []Option{WithWait(4 * time.Second)}
+							if i%2 == 0 {
+								opts = []Option{WithRetryCount(-1)}
+							}
+							ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
+							defer cancel()
+							_, err := r.Lock(ctx, []string{"a"}, ttl, opts...)
+							assert.ErrorIs(t, err, is)
+						})
+					}
+					time.Sleep(300 * time.Millisecond)
+					during()
+					all.Wait()
+				}
+				each := func(do func(*testcluster.Node) error) func() {
+					return func() {
+						for _, n := range c.Nodes[:2] {
+							require.NoError(t, do(n))
+						}
+					}
+				}
+				wait(ErrNoQuorum, each(node.goes))
+				wait(ErrTaken, each(node.comes))
+				assert.NoError(t, holder.Unlock(t.Context()))
+			})
+		})
+	}
+}
+
 // A lock that another one of the same Redlock keeps out is mostly one that waits for itself.
 func TestHolderOfTheSameRedlockIsNamed(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {

@@ -45,7 +45,7 @@ func (a *acquisition) attempts(ctx context.Context) (l *Lock, err error) {
 	if some, _ := r.subscriptions.Up(); some && !behind && errors.Is(err, ErrTaken) {
 		r.queue.Again(queued) // Now it can get in line. If not yet, Listening comes.
 	}
-	w := &waiter{a: a, queued: queued, entry: waiting.Entry{Queued: queued, OnBehalf: a.o.onBehalf}}
+	w := &waiter{a: a, queued: queued, entry: waiting.Entry{Queued: queued, OnBehalf: a.o.onBehalf}, asked: time.Now()}
 	defer r.waits.Remove(&w.entry)
 	return w.waitInLine(ctx, made, err)
 }
@@ -64,6 +64,7 @@ type waiter struct {
 	a      *acquisition
 	queued *waiting.Waiter
 	entry  waiting.Entry
+	asked  time.Time // when its last attempt that was not cut short had ended
 }
 
 // poll is attempts without waiting in line, neither here nor on the nodes.
@@ -136,7 +137,7 @@ func (w *waiter) waitInLine(ctx context.Context, attempts int, last error) (*Loc
 	for ticks := 0; ; {
 		why, s, ended := p.Sleep(ctx, a.r.calls.Closing, func() error { return a.r.calls.Ended(ctx) })
 		if ended != nil {
-			return nil, w.endedBy(ended, last)
+			return nil, w.endedBy(ended, last, attempts)
 		}
 		if why == waiting.ByKeep {
 			a.r.queue.PassOn(w.queued)
@@ -153,6 +154,9 @@ func (w *waiter) waitInLine(ctx context.Context, attempts int, last error) (*Loc
 		if err == nil {
 			return l, nil
 		}
+		if !wasCut(err) {
+			w.asked = time.Now()
+		}
 		last = worse(last, err) // Also of one that gave way, should ctx end next: somebody else is to have the lock.
 		if gaveWay(err) && putOff(p, why, err) {
 			if tick {
@@ -161,7 +165,7 @@ func (w *waiter) waitInLine(ctx context.Context, attempts int, last error) (*Loc
 			continue
 		}
 		if ended := a.r.calls.Ended(ctx); ended != nil {
-			return nil, w.endedBy(ended, last)
+			return nil, w.endedBy(ended, last, attempts)
 		}
 		if tick && a.o.isLast(ticks) {
 			return nil, gaveUp(err, ticks, w.queued.Began())
@@ -180,11 +184,15 @@ func (w *waiter) waitInLine(ctx context.Context, attempts int, last error) (*Loc
 	}
 }
 
-// endedBy is the error of a call that was ended in line. If it has made no attempt to the end, what others have seen
-// tells more: one that is next as its wait is over asks, and is cut short at once.
-func (w *waiter) endedBy(cause, last error) error {
-	if answered := w.a.r.queue.Answer(w.queued, time.Time{}); answered != nil && (last == nil || wasCut(last)) {
-		last = w.share(answered, 1)
+// endedBy is the error of a call that was ended in line, after so many attempts. If somebody else there has been answered
+// since its last one, that tells more: most ask once, as they come, and one that is next as its wait is over is cut short.
+func (w *waiter) endedBy(cause, last error, attempts int) error {
+	since := w.asked
+	if last == nil || wasCut(last) {
+		since = time.Time{}
+	}
+	if answered := w.a.r.queue.Answer(w.queued, since); answered != nil {
+		last = w.share(answered, max(attempts, 1))
 	}
 	return w.a.endedBy(cause, last)
 }

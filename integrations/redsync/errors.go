@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/seed6c881748/redlock/redlock"
 )
@@ -36,7 +37,12 @@ func (err ErrTaken) Error() string {
 	if err.cause == nil {
 		return text
 	}
-	return text + ": " + err.cause.Error()
+	return text + ": " + textOf(err.cause)
+}
+
+// textOf is the text of an error of package redlock, with the option that is here.
+func textOf(err error) string {
+	return strings.Replace(err.Error(), "WithWait waits longer", "WithTries makes more", 1)
 }
 
 // Unwrap returns the error of package redlock.
@@ -78,7 +84,7 @@ func (e *callError) Error() string {
 			text += err.Error() + ": "
 		}
 	}
-	return text + e.ours.Error()
+	return text + textOf(e.ours)
 }
 
 func (e *callError) Unwrap() []error { return append(e.theirs[:len(e.theirs):len(e.theirs)], e.ours) }

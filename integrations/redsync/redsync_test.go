@@ -121,8 +121,11 @@ func TestTries(t *testing.T) {
 		defer c.Take("x", time.Hour)()
 		for tries, took := range map[int]time.Duration{1: 0, 2: time.Second, 5: 4 * time.Second} {
 			start := time.Now()
-			requireTaken(t, rs.NewMutex("x", WithTries(tries), WithRetryDelay(time.Second)).Lock(), redlock.ErrTaken)
+			err := rs.NewMutex("x", WithTries(tries), WithRetryDelay(time.Second)).Lock()
+			requireTaken(t, err, redlock.ErrTaken)
 			assert.Equal(t, took, time.Since(start), tries)
+			assert.Equal(t, tries > 1, strings.Contains(err.Error(), "WithTries makes more"), err)
+			assert.NotContains(t, err.Error(), "WithWait", "it is the library's")
 		}
 		for _, tries := range []int{0, -1} {
 			require.ErrorContains(t, rs.NewMutex("y", WithTries(tries)).Lock(), fmt.Sprintf("tries %d", tries))

@@ -192,6 +192,36 @@ func TestARedlockIsOpenAsLongAsAReleaseIsOwed(t *testing.T) {
 	})
 }
 
+// A node that is away for good is owed nothing in the end.
+func TestARedlockIsClosedThoughANodeStaysAway(t *testing.T) {
+	inPools(t, func(t *testing.T, c *redlocktest.Cluster) {
+		m := New(pools(c)...).NewMutex("x", WithExpiry(5*time.Second))
+		require.NoError(t, m.Lock())
+		c.StopMajority()
+		require.ErrorAs(t, refusal(m.Unlock()), new(*RedisError))
+		time.Sleep(5 * time.Minute)
+		synctest.Wait()
+		require.Empty(t, redlocks(c))
+		c.Recover()
+	})
+}
+
+// CloseIdle leaves nothing but what is needed.
+func TestCloseIdle(t *testing.T) { //nolint:paralleltest // It closes what others have.
+	inPoolsAlone(t, func(t *testing.T, c *redlocktest.Cluster) {
+		rs := New(pools(c)...)
+		m := rs.NewMutex("x")
+		require.NoError(t, m.Lock())
+		CloseIdle()
+		require.NoError(t, success(m.Unlock()))
+		synctest.Wait()
+		CloseIdle()
+		require.Empty(t, redlocks(c))
+		require.NoError(t, m.Lock(), "made again")
+		require.NoError(t, success(m.Unlock()))
+	})
+}
+
 // Of calls that come as it is closed, each finds one that is open.
 func TestCallsWhileARedlockIsClosed(t *testing.T) {
 	inPools(t, func(t *testing.T, c *redlocktest.Cluster) {

@@ -72,6 +72,7 @@ func (n *Node) fail(s nodeState, why error) {
 	n.Readiness.add(0)
 	if s == nodeBackoff {
 		n.reportLoss(why)
+		n.releases.sweep(time.Since(n.epoch))
 	}
 	var failed []*Request
 	for q := n.queue.pop(); q != nil; q = n.queue.pop() {

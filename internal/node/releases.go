@@ -57,7 +57,7 @@ type dueReleases struct {
 
 	out     int           // requests on their way
 	timer   *time.Timer   // nil before the first one
-	swept   time.Duration // when there was last no room, since the node's epoch
+	swept   time.Duration // when they were last swept, since the node's epoch
 	dropped int64         // counter: those for which there was no room
 }
 
@@ -104,15 +104,8 @@ func (r *dueReleases) first() (first *dueRelease) {
 // most often.
 func (r *dueReleases) add(t *Trace, index uint16, now time.Duration) *dueRelease {
 	full := func() bool { return r.len >= MaxBacklog || t.size > 0 && r.foreign+t.size > MaxForeign }
-	if full() && now-r.swept >= time.Second {
-		r.swept = now
-		r.takeIf(func(e *dueRelease) bool {
-			over := e.isOver(now)
-			if over {
-				r.forget(e)
-			}
-			return over
-		})
+	if full() {
+		r.sweep(now)
 	}
 	for step := uint8(maxStep); r.len >= MaxBacklog && step > 0; {
 		if e := r.pop(step); e != nil {
@@ -132,6 +125,21 @@ func (r *dueReleases) add(t *Trace, index uint16, now time.Duration) *dueRelease
 	r.owed++
 	r.foreign += t.size
 	return &dueRelease{trace: t, index: index, open: true, last: after(now, t.lateness(true))}
+}
+
+// sweep forgets those of which nothing can be left, as nobody sends them to a node that is away. At most once a second.
+func (r *dueReleases) sweep(now time.Duration) {
+	if now-r.swept < time.Second {
+		return
+	}
+	r.swept = now
+	r.takeIf(func(e *dueRelease) bool {
+		over := e.isOver(now)
+		if over {
+			r.forget(e)
+		}
+		return over
+	})
 }
 
 // takeIf takes those from their queues that are taken.
