@@ -154,10 +154,7 @@ func (w *waiter) waitInLine(ctx context.Context, attempts int, last error) (*Loc
 		if err == nil {
 			return l, nil
 		}
-		if !wasCut(err) {
-			w.asked = time.Now()
-		}
-		last = worse(last, err) // Also of one that gave way, should ctx end next: somebody else is to have the lock.
+		last = w.saw(last, err) // Also of one that gave way, should ctx end next: somebody else is to have the lock.
 		if gaveWay(err) && putOff(p, why, err) {
 			if tick {
 				attempts, ticks = attempts-1, ticks-1 // The retry is still to come.
@@ -184,8 +181,17 @@ func (w *waiter) waitInLine(ctx context.Context, attempts int, last error) (*Loc
 	}
 }
 
+// saw takes how an attempt has failed, and returns what the attempts have seen so far.
+func (w *waiter) saw(last, err error) error {
+	if !wasCut(err) {
+		w.asked = time.Now()
+	}
+	return worse(last, err)
+}
+
 // endedBy is the error of a call that was ended in line, after so many attempts. If somebody else there has been answered
 // since its last one, that tells more: most ask once, as they come, and one that is next as its wait is over is cut short.
+// Also of one that is head by now: it may have become so because all waits end at the same time.
 func (w *waiter) endedBy(cause, last error, attempts int) error {
 	since := w.asked
 	if last == nil || wasCut(last) {

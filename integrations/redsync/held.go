@@ -148,33 +148,3 @@ func (v *values) find(sum uint64) (more, had bool) {
 	}
 	return more, had
 }
-
-// Releases are those of other processes' locks that are under way, by token. Of simultaneous calls with one token, the library
-// makes one release, and each would be told that it has done it.
-type releases struct {
-	mu    sync.Mutex
-	under map[string]chan struct{}
-}
-
-var foreign = releases{under: make(map[string]chan struct{})}
-
-// turn waits until no other call releases by that token. The caller calls done after its own.
-func (r *releases) turn(token string) (done func()) {
-	for {
-		r.mu.Lock()
-		other, busy := r.under[token]
-		if !busy {
-			mine := make(chan struct{})
-			r.under[token] = mine
-			r.mu.Unlock()
-			return func() {
-				r.mu.Lock()
-				delete(r.under, token)
-				r.mu.Unlock()
-				close(mine)
-			}
-		}
-		r.mu.Unlock()
-		<-other
-	}
-}

@@ -129,7 +129,21 @@ func TestOneOfTheUnlocksOfAForeignLockReleases(t *testing.T) {
 			all.Wait()
 			assert.EqualValues(t, 1, released.Load())
 		}
-		assert.Empty(t, foreign.under)
+
+		// Nor does one wait for another: each takes at most the node timeout.
+		theirs, err := c.NewRedlock().Lock(t.Context(), []string{"x"}, time.Hour)
+		require.NoError(t, err)
+		c.HangMajority()
+		start := time.Now()
+		var all sync.WaitGroup
+		for range 8 {
+			all.Go(func() {
+				assert.ErrorAs(t, refusal(rs.NewMutex("x", WithValue(theirs.Token())).Unlock()), new(*RedisError))
+			})
+		}
+		all.Wait()
+		assert.LessOrEqual(t, time.Since(start), 2*time.Second)
+		c.Recover()
 	})
 }
 

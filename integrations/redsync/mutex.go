@@ -240,11 +240,16 @@ func (m *Mutex) unlock(ctx context.Context, held *holding) (bool, error) {
 
 // release releases the lock of another process.
 func (m *Mutex) release(ctx context.Context, s *shared, token string) (bool, error) {
-	defer foreign.turn(token)()
-	err := s.r.Release(ctx, m.resources[:], token)
+	mine := false
+	_, err, _ := s.releases.Do(m.Name()+" "+token, func() (any, error) {
+		mine = true
+		return nil, s.r.Release(ctx, m.resources[:], token)
+	})
 	switch {
-	case err == nil:
+	case err == nil && mine:
 		return true, nil
+	case err == nil:
+		return false, unlockError(m.notLocked())
 	case errors.Is(err, redlock.ErrLost) && m.isLabel(ctx, s.r, token):
 		return false, m.handedError(errForeign)
 	case errors.As(err, new(*redlock.QuorumError)):

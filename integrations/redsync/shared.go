@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/singleflight"
+
 	"github.com/seed6c881748/redlock/integrations/redsync/redis"
 	"github.com/seed6c881748/redlock/redlock"
 )
@@ -23,6 +25,9 @@ type shared struct {
 	r       *redlock.Redlock
 	err     error // why there is none
 	clients []any // of the pools; nil: of Over
+
+	// releases are those of other processes' locks that are under way: of simultaneous ones, one has done it.
+	releases singleflight.Group
 
 	calls atomic.Int64 // under way; negative once it is closed
 	used  atomic.Bool  // since look has looked

@@ -58,7 +58,7 @@ func decided(r *run, f *findings, e history.Event) {
 	}
 	c, by := l.acquired, yes[need-1]
 	slack := r.slack(c.client, by)
-	if r.ends(e.From, c.begin.TTL)-by <= c.begin.MinHold+slack {
+	if r.ends(max(e.From, c.begin.At), c.begin.TTL)-by <= c.begin.MinHold+slack {
 		return
 	}
 	f.facts++
