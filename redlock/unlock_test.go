@@ -336,7 +336,11 @@ func TestUnlockHasNothingToDoAfterARefusal(t *testing.T) {
 		require.NoError(t, c.SetError("ERR upstream timeout"))
 		refused(t, redlock.ErrNoQuorum, r, []string{"a"}, time.Hour)
 		synctest.Wait()
-		assert.Equal(t, 1, r.Stats().Nodes[0].PendingReleases)
+		var pending int
+		for _, n := range r.Stats().Nodes {
+			pending += n.PendingReleases
+		}
+		assert.GreaterOrEqual(t, pending, 2, "of the third, the call may have had no need")
 	})
 }
 
