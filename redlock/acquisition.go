@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seed6c881748/redlock/internal/admission"
+	"github.com/seed6c881748/redlock/internal/link"
 	"github.com/seed6c881748/redlock/internal/node"
 )
 
@@ -64,7 +65,7 @@ func (a *acquisition) prepare(ctx context.Context, r *core, resources []string, 
 // for all of them; see split.go.
 func (a *acquisition) attempt(ctx context.Context, number int, t turn) (*Lock, error) {
 	if ended := a.r.connected(ctx); ended != nil {
-		e := a.unasked(number, func(n *node.Node) error { return cmp.Or(n.Unreached(), ErrPending) })
+		e := a.unasked(number, func(n *link.Link) error { return cmp.Or(n.Unreached(), ErrPending) })
 		e.cut = true
 		return nil, a.endedBy(ended, e)
 	}
@@ -82,7 +83,7 @@ func (a *acquisition) attempt(ctx context.Context, number int, t turn) (*Lock, e
 }
 
 // unasked is the error of an attempt of which no node was asked; why says so for each.
-func (a *acquisition) unasked(number int, why func(n *node.Node) error) *QuorumError {
+func (a *acquisition) unasked(number int, why func(n *link.Link) error) *QuorumError {
 	e := &QuorumError{
 		Op: OpLock, Resources: slices.Clone(a.resources), Need: a.r.need, Attempt: number,
 		Votes: make([]Vote, len(a.r.nodes)), reason: ErrNoQuorum, prefix: a.prefix,
@@ -96,7 +97,7 @@ func (a *acquisition) unasked(number int, why func(n *node.Node) error) *QuorumE
 // turnedAway returns the error of an attempt that was not made because of why: it was
 // turned away, or its context or Close ended its wait. Nothing was asked of any node.
 func (a *acquisition) turnedAway(ctx context.Context, why error, number int) error {
-	e := a.unasked(number, func(*node.Node) error { return ErrOverloaded })
+	e := a.unasked(number, func(*link.Link) error { return ErrOverloaded })
 	if !errors.Is(why, admission.ErrTurnedAway) {
 		return a.endedBy(why, e)
 	}

@@ -18,6 +18,7 @@ type claim struct {
 	*target
 
 	r         *core
+	life      atomic.Int64              // in ns; see Life
 	args      []any                     // of its lock request, boxed; the first is the token
 	keptUntil atomic.Pointer[time.Time] // a release leaves the keys until then; nil: it deletes them
 	fence     int64                     // of the lock, once there is one
@@ -35,7 +36,8 @@ type claim struct {
 func (co *core) newClaim(t *target, owner string, le *lease) *claim {
 	c := &claim{r: co, target: t}
 	c.args = append(c.space[:0], tokens.WithLabel(tokens.New(), owner), le.ms)
-	c.Begin(c, len(co.nodes), le.ttl)
+	c.grow(le.ttl)
+	c.Begin(c, len(co.nodes))
 	return c
 }
 
@@ -57,6 +59,20 @@ func (c *claim) tellOthers() {
 		c.tells = true
 	}
 }
+
+// grow notes that the keys may be given ttl to live. Before the
+// request is sent: it counts even if no answer comes.
+func (c *claim) grow(ttl time.Duration) {
+	for {
+		life := c.life.Load()
+		if life >= int64(ttl) || c.life.CompareAndSwap(life, int64(ttl)) {
+			return
+		}
+	}
+}
+
+// Life is the longest ttl that the keys may have been given.
+func (c *claim) Life() time.Duration { return time.Duration(c.life.Load()) }
 
 // LeavesKeys reports whether a release may leave the keys.
 func (c *claim) LeavesKeys() bool { return c.leaves }

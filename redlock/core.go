@@ -13,6 +13,7 @@ import (
 	"github.com/seed6c881748/redlock/internal/calls"
 	"github.com/seed6c881748/redlock/internal/clockwatch"
 	"github.com/seed6c881748/redlock/internal/dispatch"
+	"github.com/seed6c881748/redlock/internal/link"
 	"github.com/seed6c881748/redlock/internal/node"
 	"github.com/seed6c881748/redlock/internal/quarantine"
 	"github.com/seed6c881748/redlock/internal/waiting"
@@ -21,7 +22,7 @@ import (
 // A core is what all calls of a Redlock share. Rounds, attempts, locks and those that wait
 // know it, and not the Redlock.
 type core struct {
-	nodes         []*node.Node
+	nodes         []*link.Link
 	need          int
 	defaults      options // not changed after New
 	events        *dispatch.Dispatcher[Event]
@@ -32,8 +33,8 @@ type core struct {
 	clock         *clockwatch.Clock
 	watch         *clockwatch.Watch
 	queue         *waiting.Queue
-	ready         node.Readiness
-	subscriptions node.Subscriptions
+	ready         link.Readiness
+	subscriptions link.Subscriptions
 	quarantine    *quarantine.Dialect // nil: there is none
 	notes         *notes
 
@@ -66,11 +67,11 @@ func (co *core) isEnough() bool {
 	return voting >= co.need
 }
 
-// connected waits for a quorum of connections; see [node.Readiness].
+// connected waits for a quorum of connections; see [link.Readiness].
 func (co *core) connected(ctx context.Context) error {
 	co.wake(time.Now())
 	return co.ready.Wait(ctx, co.need, co.defaults.connectTimeout, co.calls.Closing, func() (up, connecting int) {
-		return node.Reachable(co.nodes)
+		return link.Reachable(co.nodes)
 	})
 }
 

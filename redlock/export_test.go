@@ -5,6 +5,7 @@ import (
 
 	"github.com/seed6c881748/redlock/internal/admission"
 	"github.com/seed6c881748/redlock/internal/lines"
+	"github.com/seed6c881748/redlock/internal/link"
 	"github.com/seed6c881748/redlock/internal/node"
 )
 
@@ -75,7 +76,7 @@ var (
 )
 
 // NodesIn returns the nodes as a Redlock drives them.
-func NodesIn(r *Redlock) []*node.Node { return r.nodes }
+func NodesIn(r *Redlock) []*link.Link { return r.nodes }
 
 // Admission returns the gate at which a Redlock's rounds wait for a place.
 func Admission(r *Redlock) *admission.Gate { return r.admission }

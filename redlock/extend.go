@@ -64,7 +64,7 @@ func (l *Lock) extendNow(ctx context.Context, le *lease, h *hold) error {
 		return &waitError{op: OpExtend, resources: l.claim.resources, cause: err}
 	}
 	until := clockwatch.NewDeadline(start, le.validity, lead)
-	l.claim.Grow(le.ttl)
+	l.claim.grow(le.ttl)
 	rd := l.r.newRound(ctx, OpExtend, l.claim, extendCommand(l.claim, le.ms, ask), node.Ask, decideExtend, 0)
 	rd.until, rd.task.Lives = until, le.validity
 	rd.extension = &extension{

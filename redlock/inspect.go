@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/seed6c881748/redlock/internal/brief"
-	"github.com/seed6c881748/redlock/internal/node"
+	"github.com/seed6c881748/redlock/internal/link"
 	"github.com/seed6c881748/redlock/internal/quarantine"
 )
 
@@ -40,9 +40,9 @@ func (r *Redlock) Admit(ctx context.Context, nodes ...string) error {
 	if len(nodes) == 0 {
 		return errors.New("redlock: admit: no nodes")
 	}
-	named := make([]*node.Node, len(nodes))
+	named := make([]*link.Link, len(nodes))
 	for i, name := range nodes {
-		at := slices.IndexFunc(r.nodes, func(n *node.Node) bool { return n.Name == name })
+		at := slices.IndexFunc(r.nodes, func(n *link.Link) bool { return n.Name == name })
 		if at < 0 {
 			return fmt.Errorf("redlock: admit: no node is named %q", name)
 		}

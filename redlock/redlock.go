@@ -15,7 +15,7 @@ import (
 	"github.com/seed6c881748/redlock/internal/conn"
 	"github.com/seed6c881748/redlock/internal/dispatch"
 	"github.com/seed6c881748/redlock/internal/lines"
-	"github.com/seed6c881748/redlock/internal/node"
+	"github.com/seed6c881748/redlock/internal/link"
 	"github.com/seed6c881748/redlock/internal/quarantine"
 	"github.com/seed6c881748/redlock/internal/settings"
 	"github.com/seed6c881748/redlock/internal/tokens"
@@ -82,7 +82,7 @@ func New(nodes []Node, opts ...Option) (*Redlock, error) {
 	r.watch = clockwatch.New(r.calls.Enter, r.calls.Exit, r.clock)
 	r.queue = waiting.NewQueue(len(nodes), r.need, r.pass)
 	r.channel = o.prefix + reservedMark + lines.ChannelMark + tokens.New()[:16]
-	r.subscriptions = node.Subscriptions{Need: r.need, Channel: r.channel, Message: r.message, Changed: r.queue.Listening}
+	r.subscriptions = link.Subscriptions{Need: r.need, Channel: r.channel, Message: r.message, Changed: r.queue.Listening}
 	seen := make(map[string]int, len(nodes))
 	for i, n := range nodes {
 		number := fmt.Sprintf("%d of %d", i+1, len(nodes)) // As people count; the tool shows it, too.
@@ -99,7 +99,7 @@ func New(nodes []Node, opts ...Option) (*Redlock, error) {
 			return nil, fmt.Errorf("redlock: nodes %d and %s are both named %q", j+1, number, n.Name)
 		}
 		seen[n.Name] = i
-		c := node.Config{
+		c := link.Config{
 			Name: n.Name, Pool: n.Pool, UnusedKey: o.prefix + reservedMark + "none:" + tokens.New()[:16],
 			Timeout: o.nodeTimeout, ConnectTimeout: o.connectTimeout, Age: o.connectionAge,
 			MaxUnanswered: r.admission.UnansweredLimit(), Silence: admission.Silence, Scripts: handshakeScripts,
@@ -108,7 +108,7 @@ func New(nodes []Node, opts ...Option) (*Redlock, error) {
 		if r.quarantine != nil {
 			c.Dialect, c.Scripts = r.quarantine, otherScripts
 		}
-		nd := node.New(c)
+		nd := link.New(c)
 		r.subscriptions.Add(nd)
 		r.nodes = append(r.nodes, nd)
 	}

@@ -84,7 +84,8 @@ func (r *Redlock) foreignClaim(on *target, token string) *claim {
 	for _, res := range on.resources {
 		size += 4*len(res) + 1<<7
 	}
-	c.BeginForeign(c, len(r.nodes), life, size)
+	c.grow(life)
+	c.BeginForeign(c, len(r.nodes), size)
 	return c
 }
 

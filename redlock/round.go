@@ -11,6 +11,7 @@ import (
 	"github.com/seed6c881748/redlock/internal/admission"
 	"github.com/seed6c881748/redlock/internal/clockwatch"
 	"github.com/seed6c881748/redlock/internal/fences"
+	"github.com/seed6c881748/redlock/internal/link"
 	"github.com/seed6c881748/redlock/internal/node"
 	"github.com/seed6c881748/redlock/internal/tokens"
 )
@@ -105,7 +106,7 @@ func (co *core) newRound(ctx context.Context, op Op, c *claim, cmd node.Command,
 	rd.task.Kind, rd.task.Command, rd.task.Trace, rd.task.Receiver = kind, cmd, &c.Trace, rd
 	rd.latest = &rd.task
 	if cmd.Script != nil {
-		rd.task.Command.Encode(small.encoded[:0])
+		link.Encode(&rd.task.Command, small.encoded[:0])
 	}
 	for i := range rd.ballots {
 		rd.ballots[i].stance, rd.ballots[i].err = node.Pending, ErrPending
@@ -125,7 +126,7 @@ func (rd *round) skip(i int, b ballot) {
 // is queued behind the request on the same connection.
 func (rd *round) Receive(i int, out node.Outcome, at time.Time) {
 	if out.Unqueued != "" {
-		rd.r.subscriptions.Complain(i, node.NoQueue, fmt.Errorf("not put in line: %s", out.Unqueued))
+		rd.r.subscriptions.Complain(i, link.NoQueue, fmt.Errorf("not put in line: %s", out.Unqueued))
 	}
 	if out.Wanted {
 		rd.extension.want()

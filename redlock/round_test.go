@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/fences"
+	"github.com/seed6c881748/redlock/internal/link"
 	"github.com/seed6c881748/redlock/internal/node"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 )
@@ -198,7 +199,7 @@ func TestRoundOfAnExtensionDoesNotLengthenAMinHold(t *testing.T) {
 
 // newClaim makes a claim of a Redlock with so many nodes.
 func newClaim(resources []string, keys []any, owner string, ttl time.Duration, nodes int) *claim {
-	r := &core{nodes: make([]*node.Node, nodes)}
+	r := &core{nodes: make([]*link.Link, nodes)}
 	le, _ := r.lease(ttl, &options{})
 	return r.newClaim(&target{resources: resources, keys: keys}, owner, le)
 }

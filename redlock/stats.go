@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/seed6c881748/redlock/internal/brief"
-	"github.com/seed6c881748/redlock/internal/node"
+	"github.com/seed6c881748/redlock/internal/link"
 	"github.com/seed6c881748/redlock/internal/tokens"
 )
 
@@ -145,7 +145,7 @@ func (r *Redlock) Stats() Stats {
 	return s
 }
 
-func nodeStats(n *node.Node) NodeStats {
+func nodeStats(n *link.Link) NodeStats {
 	s := n.Status()
 	return NodeStats{
 		Node: n.Name, Up: s.Up, Err: s.Down, Abstains: s.Abstains, Backlog: s.Backlog, Listens: s.Listens,

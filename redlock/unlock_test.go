@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed6c881748/redlock/internal/link"
 	"github.com/seed6c881748/redlock/internal/node"
 	"github.com/seed6c881748/redlock/internal/settings"
 	"github.com/seed6c881748/redlock/internal/testcluster"
@@ -389,7 +390,7 @@ func TestUnlockIsPendingUntilTheKeysEnd(t *testing.T) {
 }
 
 // fillBacklog has a node that hangs owe as many answers as it may.
-func fillBacklog(t *testing.T, n *node.Node) {
+func fillBacklog(t *testing.T, n *link.Link) {
 	t.Helper()
 	for n.Status().Backlog < node.MaxBacklog {
 		require.NoError(t, n.Enqueue(&node.Request{Task: &node.Task{Kind: node.Ask, Limit: n.Timeout}}, time.Now()))

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed6c881748/redlock/internal/conn"
+	"github.com/seed6c881748/redlock/internal/link"
 	"github.com/seed6c881748/redlock/internal/node"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/redlock"
@@ -64,14 +64,14 @@ func TestWaitSubscriptionsEndWhenNobodyWaits(t *testing.T) {
 			held := lockElsewhere(t, c, "x", time.Hour)
 			w := startLock(t, r, []string{"x"}, slowly()...)
 			for range 5 { // Also by firewalls that forget silent connections.
-				time.Sleep(conn.IdlePing)
+				time.Sleep(node.IdlePing)
 			}
 			now, ever = open()
 			assert.Equal(t, 3, now)
 			assert.Equal(t, 3*(i+1), ever)
 			require.NoError(t, held.Unlock(t.Context()))
 			require.NoError(t, w.got(t).Unlock(t.Context()))
-			time.Sleep(node.ListenFor - time.Second)
+			time.Sleep(link.ListenFor - time.Second)
 			now, _ = open()
 			assert.Equal(t, 3, now)
 			time.Sleep(2 * time.Second)
@@ -94,10 +94,10 @@ func TestWaitSubscriptionThatBrokeComesBack(t *testing.T) {
 				tp.Cut()
 			}
 			if i%2 == 0 {
-				w.takesOver(t, held, 2*node.MaxRelisten)
+				w.takesOver(t, held, 2*link.MaxRelisten)
 				continue
 			}
-			time.Sleep(2 * node.MaxRelisten)
+			time.Sleep(2 * link.MaxRelisten)
 			for _, tp := range taps { // Of subscriptions that have lasted.
 				tp.Cut()
 			}
@@ -159,7 +159,7 @@ func TestWaitSubscriptionThatFailsAgainIsToldAgain(t *testing.T) {
 			held := lockElsewhere(t, c, "x", time.Hour)
 			spent.Store(true)
 			w := startLock(t, r, []string{"x"}, slowly()...)
-			time.Sleep(10 * node.MaxRelisten)
+			time.Sleep(10 * link.MaxRelisten)
 			said := map[string]int{}
 			for _, e := range rec.TakeOf(redlock.EventPolling) {
 				said[e.Node]++
@@ -168,10 +168,10 @@ func TestWaitSubscriptionThatFailsAgainIsToldAgain(t *testing.T) {
 				assert.Equal(t, 1, said[n.Name()])
 			}
 			spent.Store(false)
-			time.Sleep(2 * node.MaxRelisten)
+			time.Sleep(2 * link.MaxRelisten)
 			w.takesOver(t, held, 10*time.Millisecond)
 			assert.Empty(t, rec.TakeOf(redlock.EventPolling))
-			time.Sleep(node.ListenFor + time.Second)
+			time.Sleep(link.ListenFor + time.Second)
 		}
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seed6c881748/redlock/internal/lines"
+	"github.com/seed6c881748/redlock/internal/link"
 	"github.com/seed6c881748/redlock/internal/node"
 )
 
@@ -65,7 +66,7 @@ func (w *wakeReader) read(i int, told []string) {
 		case channel == "", late && reserved == r.channel: // No message comes.
 			continue
 		case channel == lines.RefusedToTell:
-			r.subscriptions.Complain(i, node.NoPublish, errNoPublish)
+			r.subscriptions.Complain(i, link.NoPublish, errNoPublish)
 		default:
 			w.told.Store(true)
 		}

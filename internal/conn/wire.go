@@ -7,11 +7,6 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// IdlePing is how long a connection may be silent in both directions before
-// it is sent a PING: below the 60 s after which servers with `timeout 60` and
-// many firewalls forget it.
-const IdlePing = 15 * time.Second
-
 // A Wire is a borrowed connection that may be aborted from any goroutine,
 // whatever else is being done with it, until it is given back. Besides, one goroutine
 // may send and flush while another one receives, which redigo allows.

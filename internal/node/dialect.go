@@ -1,25 +1,9 @@
 package node
 
-import (
-	"context"
-	"time"
+import "time"
 
-	"github.com/seed6c881748/redlock/internal/conn"
-)
-
-// A Dialect has the scripts that grant sent in another way than they are given: as
-// other texts, with one more key and more arguments. What that is, it finds out in the
-// handshake of each connection.
-type Dialect interface {
-	// Questions are commands that the handshake sends together with its own.
-	Questions() [][]any
-
-	// Learn gets the answers, and may ask more on the connection. An error ends it.
-	Learn(ctx context.Context, w *conn.Wire, answers []conn.Answer) (ConnDialect, error)
-}
-
-// A ConnDialect is the dialect on one connection. Heard and Abstains are called with the
-// node's mutex held, the others by the connection's writer.
+// A ConnDialect is the dialect on one connection. Heard and Abstains are called in steps of the
+// node, the others by the connection's writer.
 type ConnDialect interface {
 	// Script is the one to send instead of s: by its source if eval; forgot says that
 	// the server has forgotten scripts since the handshake.

@@ -1,129 +1,125 @@
 package node
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"time"
 )
 
-// This file is about a node's life: its goroutine, from one connection to the next, and its end.
+// This file is about a node's life, from one connection to the next, and its end.
 
-// run is the node's goroutine: it keeps the connection up until close.
-func (n *Node) run() {
-	defer close(n.done)
-	defer n.aside.Wait()
-	var redial redialer
-	for {
-		p, err := n.connect()
-		var wait time.Duration
-		if err == nil {
-			began := time.Now()
-			p, err = n.serve(p)
-			n.endPipeline(p, err)
-			if err == nil || n.mayEnd() {
-				n.fail(nodeClosed, ErrClosed)
-				return
-			}
-			wait = redial.after(p.served || errors.As(err, new(StandstillError)), p.wrongServer != nil, time.Since(began), time.Now())
-		} else {
-			wait = redial.failed()
-		}
-		if wait > 0 && !n.rest(err, wait) {
-			n.fail(nodeClosed, ErrClosed)
-			return
-		}
+// A Conn is one connection, as far as the rules go. A node's writer and reader work for one; when it is over, they end.
+type Conn struct {
+	Dialect ConnDialect // nil: requests are sent as they are given
+	Spread  float64     // in [0, 1): how much earlier than others it is made anew
+
+	served      bool        // a reply that is no error has come
+	half        directReply // to the oldest request
+	scriptsOnly bool        // the server does not know what direct requests take
+
+	over       bool      // broken or closed: the writer ends
+	why        error     // set with over
+	unanswered bool      // the watchdog has ended it, for silence
+	lastReply  time.Time // or when the connection was made
+	dozing     bool      // the watchdog sleeps until the next PING is due
+
+	// See standstill.go.
+	wakes  time.Time     // when the watchdog is due
+	lead   time.Duration // the clock's, when that was set
+	looked bool          // the watchdog was late, and has put its look off
+	alarm  time.Duration // see Alarm
+	alarms bool
+
+	// See renew.go.
+	next     *Conn    // takes over; nil: none does
+	last     *Request // is answered last then
+	holds    bool     // last was written, and nothing more is
+	replaced bool     // the next one has taken over
+}
+
+// IsOver reports whether the connection is not used any more.
+func (c *Conn) IsOver() bool { return c.over }
+
+// Why is the reason for which it is over; nil: after its last answer.
+func (c *Conn) Why() error { return c.why }
+
+// IsReplaced reports whether the next one has taken over.
+func (c *Conn) IsReplaced() bool { return c.replaced }
+
+// HasServed reports whether the connection has ended after an answer, or not for a reason of the server's.
+func (c *Conn) HasServed() bool { return c.served || errors.As(c.why, new(StandstillError)) }
+
+// Connected puts a connection to work. Only then do requests flow.
+func (n *Node) Connected(c *Conn, now time.Time) {
+	if !n.resumes || n.lost {
+		n.tell(Fact{What: Well})
+	}
+	n.state, n.down, n.lost, n.failed, n.resumes = Up, nil, false, false, false
+	n.tell(Fact{What: Joined})
+	waiting := n.queue
+	n.queue = requestQueue{}
+	n.begin(c, now)
+	n.sendReleases(now) // First of all.
+	n.queue.append(waiting)
+	if n.releases.owed == 0 {
+		n.settle()
 	}
 }
 
-// rest waits before the next attempt to connect; false when the node is being
-// closed instead.
-func (n *Node) rest(why error, backoff time.Duration) bool {
-	n.fail(nodeBackoff, fmt.Errorf("not connected: %w", why))
-	t := time.NewTimer(backoff/2 + rand.N(backoff))
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-n.ctx.Done():
-		return false
-	}
-	if n.mayEnd() {
-		return false
-	}
-	n.mu.Lock()
-	n.state = nodeConnecting
-	n.mu.Unlock()
-	return true
+// begin has a connection serve.
+func (n *Node) begin(c *Conn, now time.Time) {
+	c.lastReply = now
+	n.conn, n.forgot = c, false
+	n.sleep(c, now, WatchInterval)
+	n.renewal.begin(n.Age, c.Spread, now)
 }
 
-// mayEnd reports whether the node is being closed and has nothing left to send.
-func (n *Node) mayEnd() bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.closing && n.queue.len == 0 && n.releases.open == 0
-}
-
-// fail enters a state in which nothing can be sent, and answers what is queued.
-func (n *Node) fail(s nodeState, why error) {
-	n.mu.Lock()
-	n.state, n.down = s, why
-	n.failed = true
-	n.Readiness.add(0)
-	if s == nodeBackoff {
-		n.reportLoss(why)
-		n.releases.sweep(time.Since(n.epoch))
-	}
-	var failed []*Request
-	for q := n.queue.pop(); q != nil; q = n.queue.pop() {
-		n.owe(q)
-		failed = append(failed, q)
-	}
-	n.mu.Unlock()
-	for _, q := range failed {
-		q.deliver(Outcome{Err: why}, time.Now())
+// Waits notes that what the pool handed out does not let go of the node, so that no call
+// waits for the next connection.
+func (n *Node) Waits() {
+	if n.state == Connecting {
+		n.failed = true
+		n.tell(Fact{What: Stalled})
 	}
 }
 
-// reportLoss sends one event per loss. n.mu is held.
-func (n *Node) reportLoss(why error) {
-	if !n.lost && !n.closing {
-		n.lost = true
-		n.Observer.Lost(why)
+// End ends the connection for the reason why, unless it has ended before, and says whether it had not. Nothing is
+// written to it any more, and no answer on it counts. Ended follows, when its reader has ended.
+func (n *Node) End(c *Conn, why error) bool {
+	first := !c.over
+	if first {
+		c.over, c.why = true, why
 	}
+	return first
 }
 
-// endPipeline ends a pipeline whose reader has returned: what is in flight gets an
-// answer, the outcome of what would undo a release is unknown, releases are owed, and the
-// connection goes back to its pool once reader and writer have let go of it.
-func (n *Node) endPipeline(p *pipeline, why error) {
-	n.mu.Lock()
+// Ended takes leave of a connection whose reader has ended: what is in flight has failed, and is returned, the
+// outcome of what would undo a release is unknown, and releases are owed. long: it has ended at a reply that was too long.
+func (n *Node) Ended(c *Conn, long bool, now time.Time) (failed []*Request, why error) {
 	n.leave()
-	n.pipeline, n.refusedWhileSilent = nil, false
-	n.failed = p.unanswered // After a wrong server, rest sets it.
+	n.conn, n.refusedWhileSilent = nil, false
+	n.failed = c.unanswered // After a wrong server, the backoff sets it.
 	n.misses.down()
-	n.takes.Store(0)
-	n.noteLongReply(why)
-	if why != nil && !n.resumes {
-		n.reportLoss(why)
+	n.takes = 0
+	if q := n.inFlight.head; q != nil && q.direct && long {
+		n.scriptsOnly = true
 	}
-	failed := n.leaveOpen()
-	if n.releases.timer != nil {
-		n.releases.timer.Stop() // The next connection sets it.
+	if c.why != nil && !n.resumes {
+		n.reportLoss(c.why)
 	}
-	n.mu.Unlock()
-	for _, q := range failed {
-		q.deliver(Outcome{Err: why}, time.Now())
-	}
-	n.subscription.drop()
-	late := time.AfterFunc(n.ConnectTimeout, n.stopWaitingForPool)
-	defer late.Stop()
-	<-p.writerDone
-	p.wire.GiveBack()
+	return n.leaveOpen(now), c.why
 }
 
-// leaveOpen takes all requests from a connection that has ended, and returns those that have failed. n.mu is held.
-func (n *Node) leaveOpen() (failed []*Request) {
+// leave notes that the node is not up any more, but being connected to.
+func (n *Node) leave() {
+	if n.state == Up {
+		n.tell(Fact{What: Left})
+	}
+	n.state = Connecting
+}
+
+// leaveOpen takes all requests from a connection that has ended, and returns those that have failed.
+func (n *Node) leaveOpen(now time.Time) (failed []*Request) {
 	n.settle()
 	for q := n.inFlight.pop(); q != nil; q = n.inFlight.pop() {
 		if q.Trace != nil {
@@ -134,7 +130,7 @@ func (n *Node) leaveOpen() (failed []*Request) {
 			n.unknowns++
 		}
 		if !n.takeBack(q) {
-			n.owe(q)
+			n.owe(q, now)
 			failed = append(failed, q)
 		}
 	}
@@ -148,40 +144,55 @@ func (n *Node) leaveOpen() (failed []*Request) {
 	return failed
 }
 
-// Close refuses new requests, lets what is queued and in flight end, and ends
-// the connection. Bounded by ctx, as a hung node would otherwise hold it up; what it
-// has left then stays until its ttl. Called once.
-func (n *Node) Close(ctx context.Context) {
-	n.mu.Lock()
-	n.closing = true
-	n.releases.hurry() // There is no time to wait any more.
-	switch {
-	case n.state == nodeIdle:
-		n.state = nodeClosed
-		close(n.done)
-	case n.state == nodeUp:
-		n.sendReleases()
-		n.sendDrainPing()
-	case n.queue.len == 0 && n.releases.open == 0:
-		n.cancel() // Nothing to wait for.
-	}
-	n.mu.Unlock()
-	select {
-	case <-n.done:
-	case <-ctx.Done():
-		n.kill()
-	}
-	n.cancel()
+// Rest is for an attempt to connect that has failed for the reason why: nothing can be sent for a while. It returns what
+// was queued, which has failed, and the reason to give for that.
+func (n *Node) Rest(why error, now time.Time) (failed []*Request, _ error) {
+	n.down = fmt.Errorf("not connected: %w", why)
+	n.reportLoss(n.down)
+	n.releases.sweep(n.since(now))
+	return n.fail(Backoff, now), n.down
 }
 
-// kill ends the node's goroutine without regard for what is outstanding. The
-// connection is either up, or will not be: putToWork looks at ctx.
-func (n *Node) kill() {
-	n.cancel()
-	n.mu.Lock()
-	p := n.pipeline
-	n.mu.Unlock()
-	if p != nil {
-		_ = p.abort(ErrClosed)
+// Redial ends the rest: the next attempt to connect begins.
+func (n *Node) Redial() { n.state = Connecting }
+
+// Leave ends the node for good. It returns what was queued, which has failed.
+func (n *Node) Leave(now time.Time) (failed []*Request, _ error) {
+	n.down = ErrClosed
+	return n.fail(Closed, now), n.down
+}
+
+// fail enters a state in which nothing can be sent.
+func (n *Node) fail(s State, now time.Time) (failed []*Request) {
+	n.state, n.failed = s, true
+	n.tell(Fact{What: Stalled})
+	for q := n.queue.pop(); q != nil; q = n.queue.pop() {
+		n.owe(q, now)
+		failed = append(failed, q)
 	}
+	return failed
+}
+
+// MayEnd reports whether the node is being closed and has nothing left to send.
+func (n *Node) MayEnd() bool {
+	return n.closing && n.queue.len == 0 && n.releases.open == 0
+}
+
+// IsClosing reports whether the node is being closed.
+func (n *Node) IsClosing() bool { return n.closing }
+
+// Close refuses new requests, lets what is queued and in flight end, and then the connection. A node that nobody has
+// needed is closed at once. over: there is nothing to wait for.
+func (n *Node) Close(now time.Time) (over bool) {
+	n.closing = true
+	n.releases.hurry() // There is no time to wait any more.
+	switch n.state {
+	case Idle:
+		n.state = Closed
+	case Up:
+		n.sendReleases(now)
+		n.sendDrainPing()
+		return false
+	}
+	return n.MayEnd()
 }

@@ -98,17 +98,21 @@ func (m Mark) afterRelease(h Happening) Mark {
 // mayBeOn reports whether a node with that mark may have, or get, keys of the token.
 func (m Mark) mayBeOn() bool { return m&(MarkSent|markUnknown) != 0 }
 
-// mark is that of the request's token on its node.
-func (q *Request) mark() Mark { return q.Trace.marks[q.Index] }
+// place is what is known of the request's token on its node.
+func (q *Request) place() *place { return &q.Trace.places[q.Index] }
 
-// note changes it. The node's mu is held.
+// mark is that of the request's token on its node.
+func (q *Request) mark() Mark { return q.place().mark }
+
+// note changes it.
 func (q *Request) note(h Happening) { q.Trace.note(q.Index, q.Kind, h, h == Unclear && q.undoes()) }
 
 func (t *Trace) note(i uint16, kind Kind, h Happening, undoes bool) {
-	t.marks[i] = t.marks[i].After(kind, h, undoes)
+	p := &t.places[i]
+	p.mark = p.mark.After(kind, h, undoes)
 }
 
-// heard notes the answer of the script, and returns what it counts as. The node's mu is held.
+// heard notes the answer of the script, and returns what it counts as.
 func (q *Request) heard(out Outcome) Outcome {
 	q.note(happened(&out))
 	if q.Kind == Release && out.Stance != Silent && q.mark()&MarkConfirmed != 0 {

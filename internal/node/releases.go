@@ -46,7 +46,7 @@ type dueRelease struct {
 	last  time.Duration // the same: nothing is left of the keys then, or can come any more
 }
 
-// dueReleases are those to one node. They are guarded by the node's mu.
+// dueReleases are those to one node.
 type dueReleases struct {
 	queues [maxStep + 1]struct{ head, tail *dueRelease } // by step, and so each in the order in which they are due
 
@@ -56,10 +56,14 @@ type dueReleases struct {
 	foreign   int // bytes that are kept for other processes' tokens
 
 	out     int           // requests on their way
-	timer   *time.Timer   // nil before the first one
+	due     time.Duration // when the next one is, since the node's epoch
+	arms    bool          // Due is to say so
 	swept   time.Duration // when they were last swept, since the node's epoch
 	dropped int64         // counter: those for which there was no room
 }
+
+// mark is that of its token on the node.
+func (e *dueRelease) mark() Mark { return e.trace.places[e.index].mark }
 
 // push appends e to the queue of its step.
 func (r *dueReleases) push(e *dueRelease) {
@@ -119,7 +123,7 @@ func (r *dueReleases) add(t *Trace, index uint16, now time.Duration) *dueRelease
 		r.dropped++
 		return nil
 	}
-	t.marks[index] |= markDue
+	t.places[index].mark |= markDue
 	r.len++
 	r.open++
 	r.owed++
@@ -161,7 +165,7 @@ func (e *dueRelease) isOver(now time.Duration) bool { return e.open && now >= e.
 
 // forget ends e, which is in no queue.
 func (r *dueReleases) forget(e *dueRelease) {
-	e.trace.marks[e.index] &^= markDue
+	e.trace.places[e.index].mark &^= markDue
 	r.len--
 	r.foreign -= e.trace.size
 	if e.step == 0 {

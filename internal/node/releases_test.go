@@ -12,22 +12,22 @@ import (
 // repeating has the release of a token of so many bytes be repeated so often.
 func repeating(n *Node, size int, step uint8) (*Trace, *dueRelease) {
 	trace := new(Trace)
-	trace.BeginForeign(released{}, 1, time.Hour, size)
+	trace.BeginForeign(released{}, 1, size)
 	e := n.releases.add(trace, 0, 0)
 	if e != nil {
 		e.open = false
 		n.releases.open--
-		n.delay(e, step)
+		n.delay(e, step, time.Now())
 	}
 	return trace, e
 }
 
 // isDue reports whether a release of the token is to be sent again.
-func isDue(trace *Trace) bool { return trace.marks[0]&markDue != 0 }
+func isDue(trace *Trace) bool { return trace.at(0)&markDue != 0 }
 
 // Where there is no room for one more release, the one goes that was repeated most often; but none that is owed.
 func TestReleaseThatWasRepeatedMostOftenGivesWay(t *testing.T) {
-	n := &Node{epoch: time.Now()}
+	n := &Node{Config: Config{Epoch: time.Now()}}
 	often, _ := repeating(n, 0, 8)
 	oftenToo, _ := repeating(n, 0, 8)
 	_, onItsWay := repeating(n, 0, 32)
@@ -46,8 +46,8 @@ func TestReleaseThatWasRepeatedMostOftenGivesWay(t *testing.T) {
 
 	owe := func(size int) *Trace {
 		trace := new(Trace)
-		trace.BeginForeign(released{}, 1, time.Hour, size)
-		n.owe(&Request{Task: &Task{Kind: Release, Trace: trace}})
+		trace.BeginForeign(released{}, 1, size)
+		n.owe(&Request{Task: &Task{Kind: Release, Trace: trace}}, time.Now())
 		return trace
 	}
 	for range MaxBacklog + 10 {
@@ -61,7 +61,7 @@ func TestReleaseThatWasRepeatedMostOftenGivesWay(t *testing.T) {
 
 // Those of other processes' tokens are bounded by what they take, too.
 func TestReleasesOfOtherProcessesAreBounded(t *testing.T) {
-	n := &Node{epoch: time.Now()}
+	n := &Node{Config: Config{Epoch: time.Now()}}
 	for range 4 {
 		repeating(n, MaxForeign/4, 1)
 	}
@@ -81,11 +81,11 @@ func TestReleasesOfOtherProcessesAreBounded(t *testing.T) {
 // Those of a node that has been away for longer than any of their keys live make room.
 func TestReleasesThatAreOverMakeRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := &Node{epoch: time.Now()}
+		n := &Node{Config: Config{Epoch: time.Now()}}
 		owe := func() *Trace {
 			trace := new(Trace)
-			trace.BeginForeign(released{}, 1, time.Hour, MaxForeign/4)
-			n.owe(&Request{Task: &Task{Kind: Release, Trace: trace}})
+			trace.BeginForeign(released{}, 1, MaxForeign/4)
+			n.owe(&Request{Task: &Task{Kind: Release, Trace: trace}}, time.Now())
 			return trace
 		}
 		for range 4 {
@@ -101,12 +101,12 @@ func TestReleasesThatAreOverMakeRoom(t *testing.T) {
 // The last gap is beyond the longest life of any lock.
 func TestReleasesAreRepeatedInGapsThatDouble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := &Node{epoch: time.Now()}
+		n := &Node{Config: Config{Epoch: time.Now()}}
 		_, e := repeating(n, 0, 1)
 		for step := range uint8(maxStep + 2) {
 			assert.Equal(t, firstGap<<min(step, maxStep-1), e.at)
 			assert.Equal(t, e, n.releases.pop(e.step))
-			n.delay(e, e.step+1)
+			n.delay(e, e.step+1, time.Now())
 		}
 		assert.Greater(t, e.at, 400*24*time.Hour)
 	})
@@ -115,7 +115,7 @@ func TestReleasesAreRepeatedInGapsThatDouble(t *testing.T) {
 // Something may have come behind one that was sent before the time was over, though its answer came after it.
 func TestReleaseThatWasSentTooEarlyIsNotTheLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := &Node{epoch: time.Now()}
+		n := &Node{Config: Config{Epoch: time.Now()}}
 		trace, e := repeating(n, 0, 1)
 		e.last = MinLate
 		for _, sent := range []time.Duration{MinLate - 1, MinLate} {
@@ -123,7 +123,7 @@ func TestReleaseThatWasSentTooEarlyIsNotTheLast(t *testing.T) {
 			n.releases.pop(e.step)
 			e.at = sent
 			time.Sleep(MinLate + time.Second)
-			n.sendLater(e, true)
+			n.sendLater(e, true, time.Now())
 		}
 		assert.False(t, isDue(trace))
 	})
@@ -132,7 +132,7 @@ func TestReleaseThatWasSentTooEarlyIsNotTheLast(t *testing.T) {
 // They are sent in the order in which they are due, however often they were repeated.
 func TestReleasesAreSentInTheOrderInWhichTheyAreDue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := &Node{epoch: time.Now()}
+		n := &Node{Config: Config{Epoch: time.Now()}}
 		_, seldom := repeating(n, 0, 1)
 		time.Sleep(firstGap)
 		_, often := repeating(n, 0, 2)
@@ -162,18 +162,18 @@ func (released) Release(time.Time, bool) (Command, Receiver) {
 		return Unexpected("release", reply)
 	})}, nil
 }
-func (released) LeavesKeys() bool { return false }
-func (released) Keys() []any      { return []any{"a"} }
-func (released) Value() any       { return "token" }
+func (released) LeavesKeys() bool    { return false }
+func (released) Life() time.Duration { return time.Hour }
+func (released) Keys() []any         { return []any{"a"} }
+func (released) Value() any          { return "token" }
 
 // A look may be answered with places that there are not, also of 64 bits where an int has 32.
 func TestLookWithPlacesThatThereAreNot(t *testing.T) {
-	n := &Node{epoch: time.Now()}
-	n.work.L = &n.mu
+	n := &Node{Config: Config{Epoch: time.Now()}}
 	trace, e := repeating(n, 0, 1)
 	var look lookTask
 	look.add(n.releases.pop(1))
-	n.looked(&look, []any{int64(-1), int64(0), int64(2), int64(1<<32 + 1), "1", nil}, nil)
+	n.looked(&look, []any{int64(-1), int64(0), int64(2), int64(1<<32 + 1), "1", nil}, nil, time.Now())
 	assert.Zero(t, n.queue.len, "nothing was found")
 	assert.True(t, isDue(trace))
 	assert.EqualValues(t, 2, e.step)
@@ -182,31 +182,25 @@ func TestLookWithPlacesThatThereAreNot(t *testing.T) {
 // An answer that no script gives says nothing: the release is sent again until there is one, and holds up no other.
 func TestLookWithAnAnswerThatNoScriptGivesEndsNoRepetition(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := &Node{Config: Config{Timeout: time.Second}, epoch: time.Now(), state: nodeUp}
-		n.work.L = &n.mu
-		p := &pipeline{node: n}
+		n := &Node{Config: Config{Timeout: time.Second, Epoch: time.Now()}, state: Up}
+		c := new(Conn)
 		answer := func(reply any) (q *Request) {
 			t.Helper()
-			synctest.Wait()
-			n.mu.Lock()
-			if q = n.queue.pop(); q != nil {
-				n.inFlight.push(q)
-			}
-			n.mu.Unlock()
+			n.Tick(time.Now())
+			q = n.queue.pop()
 			require.NotNil(t, q, "nothing is sent")
-			p.take(reply, nil, time.Now())
+			n.inFlight.push(q)
+			n.Answer(c, reply, nil, time.Now())
 			return q
 		}
 		requireOpen := func(open int, why string) {
 			t.Helper()
-			n.mu.Lock()
-			defer n.mu.Unlock()
 			require.Equal(t, 1, n.releases.len, why)
 			require.Equal(t, open, n.releases.open, why)
 		}
 		trace := new(Trace)
-		trace.Begin(released{}, 1, time.Hour)
-		trace.marks[0] = MarkSent | MarkReleased | markUnknown
+		trace.Begin(released{}, 1)
+		trace.places[0].mark = MarkSent | MarkReleased | markUnknown
 		cmd, _ := released{}.Release(time.Now(), false)
 		n.push(&Request{Task: &Task{Kind: Release, Command: cmd, Trace: trace}})
 		for gap := firstGap; gap < 4*firstGap; gap *= 2 {

@@ -1,14 +1,15 @@
 package node
 
-import "github.com/seed6c881748/redlock/internal/conn"
+import (
+	"strings"
+	"time"
+)
 
 // This file is about error replies: which of them leave something to do.
 
-// refused handles an error reply, and says whether the request was sent again.
-// n.mu is held.
-func (n *Node) refused(q *Request, err error) (error, bool) {
-	err = conn.WithoutArguments(err) // Of which one is the token, and votes go to logs.
-	code := conn.ErrorCode(err)
+// refused handles an error reply, and says whether the request goes once more.
+func (n *Node) refused(c *Conn, q *Request, err error, now time.Time) (error, Turn) {
+	code := n.Code(err)
 	if code == "NOSCRIPT" && !q.Eval {
 		// SCRIPT FLUSH, or another server behind the same address. A lock may be
 		// sent again only ahead of its release: behind it, it would leave an orphan.
@@ -16,21 +17,21 @@ func (n *Node) refused(q *Request, err error) (error, bool) {
 		// always the last to answer, nothing else would bring the script back.
 		if q.Kind == LockRequest && q.mark()&MarkReleased != 0 {
 			q.note(Refused)
-			return err, false
+			return err, Told
 		}
 		q.Eval, n.forgot = true, true
 		n.push(q)
-		return nil, true
+		return nil, Goes
 	}
 	happened := Unclear // Behind a proxy that has given up, it may have been carried out, or be yet.
 	if refusals[code] {
 		happened = Refused
 	}
-	if isUnknownForm(q, err) {
-		n.pipeline.scriptsOnly = true
+	if q.direct && code == "ERR" && strings.Contains(err.Error(), "syntax error") { // Because of its form.
+		c.scriptsOnly = true
 		if q.mark()&MarkReleased == 0 {
 			n.push(q)
-			return nil, true
+			return nil, Goes
 		}
 		happened = Refused
 	}
@@ -38,9 +39,9 @@ func (n *Node) refused(q *Request, err error) (error, bool) {
 		q.note(happened)
 	}
 	if q.Kind == Release {
-		n.released(q, false)
+		n.released(q, false, now)
 	}
-	return err, false
+	return err, Told
 }
 
 // refusals are the errors by which a server says that it has not carried out a

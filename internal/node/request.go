@@ -16,8 +16,8 @@ type Task struct {
 	look *lookTask     // of a look, whether something has come late
 }
 
-// A Request is a task for one node. Its fields below the task are guarded by
-// that node's mu.
+// A Request is a task for one node. Its fields below the task are
+// that node's.
 type Request struct {
 	*Task
 
@@ -39,8 +39,8 @@ func (t *Task) undoes() bool {
 	return t.sets() || t.Kind == Ask && t.Trace != nil && t.Trace.owner.LeavesKeys()
 }
 
-// deliver hands the outcome to the round. No lock is held.
-func (q *Request) deliver(out Outcome, at time.Time) {
+// Deliver hands the outcome to the round. It is for the driver, without locks.
+func (q *Request) Deliver(out Outcome, at time.Time) {
 	if q.Receiver != nil {
 		q.Receiver.Receive(int(q.Index), out, at)
 	}

@@ -6,18 +6,18 @@ import "time"
 // some are on their way at a time, and no more until these are answered: outcomes are unknown just when nodes
 // are slow.
 
-// owe keeps a release that could not be sent, or was not answered, for the next connection. n.mu is held.
-func (n *Node) owe(q *Request) {
+// owe keeps a release that could not be sent, or was not answered, for the next connection.
+func (n *Node) owe(q *Request, now time.Time) {
 	if q.Kind != Release || !q.mark().mayBeOn() || q.mark()&markDue != 0 {
 		return // A token that may have left something has its own release, when it comes.
 	}
-	if e := n.releases.add(q.Trace, q.Index, time.Since(n.epoch)); e != nil {
+	if e := n.releases.add(q.Trace, q.Index, n.since(now)); e != nil {
 		n.releases.pushNow(e)
 	}
 }
 
-// released takes the answer to a release: it was carried out, or was not. n.mu is held.
-func (n *Node) released(q *Request, done bool) {
+// released takes the answer to a release: it was carried out, or was not.
+func (n *Node) released(q *Request, done bool, now time.Time) {
 	r, m := &n.releases, q.mark()
 	if e := q.due; e != nil {
 		wasOwed := e.step == 0
@@ -25,26 +25,26 @@ func (n *Node) released(q *Request, done bool) {
 			n.cleaned++
 			n.settled++
 		}
-		n.sendLater(e, done)
+		n.sendLater(e, done, now)
 		if wasOwed && r.owed == 0 {
 			n.settle()
 		}
 		r.out--
-		n.sendReleases()
+		n.sendReleases(now)
 		return
 	}
 	late, left := done && m&markUnknown != 0 && !n.closing, !done && m.mayBeOn()
 	if (late || left) && m&markDue == 0 {
-		if e := r.add(q.Trace, q.Index, time.Since(n.epoch)); e != nil {
-			n.sendLater(e, done)
+		if e := r.add(q.Trace, q.Index, n.since(now)); e != nil {
+			n.sendLater(e, done, now)
 		}
 	}
 }
 
-// sendLater has e be sent again after an answer: nothing is left now, or the node has refused. n.mu is held.
-func (n *Node) sendLater(e *dueRelease, done bool) {
+// sendLater has e be sent again after an answer: nothing is left now, or the node has refused.
+func (n *Node) sendLater(e *dueRelease, done bool, now time.Time) {
 	r, step := &n.releases, e.step+1
-	switch unknown := e.trace.marks[e.index]&markUnknown != 0; {
+	switch unknown := e.mark()&markUnknown != 0; {
 	case done && (!unknown || n.closing || !e.open && e.at >= e.last):
 		r.forget(e)
 		return
@@ -54,13 +54,13 @@ func (n *Node) sendLater(e *dueRelease, done bool) {
 		r.open++
 	}
 	if e.open == done {
-		e.open, e.last, step = !done, after(time.Since(n.epoch), e.trace.lateness(!done)), 1
+		e.open, e.last, step = !done, after(n.since(now), e.trace.lateness(!done)), 1
 	}
-	n.delay(e, step)
+	n.delay(e, step, now)
 }
 
-// delay puts e off by the gap of that step. n.mu is held.
-func (n *Node) delay(e *dueRelease, step uint8) {
+// delay puts e off by the gap of that step.
+func (n *Node) delay(e *dueRelease, step uint8, now time.Time) {
 	r := &n.releases
 	if n.closing && !e.open {
 		r.forget(e)
@@ -77,49 +77,50 @@ func (n *Node) delay(e *dueRelease, step uint8) {
 	if n.closing {
 		gap = n.Timeout / 8 // Close waits for those that were refused, but not longer than the node timeout.
 	}
-	e.at = after(time.Since(n.epoch), gap)
+	e.at = after(n.since(now), gap)
 	r.push(e)
 	n.armReleases()
 }
 
-// armReleases sets the timer to when the next one is due. n.mu is held.
+// armReleases has Due say when the next one is due.
 func (n *Node) armReleases() {
 	r := &n.releases
-	e := r.first()
-	if e == nil || n.state != nodeUp || r.out > 0 {
-		return // When that changes, sendReleases is called.
+	if e := r.first(); e != nil && n.state == Up && r.out == 0 { // If not, sendReleases is called when that changes.
+		r.due, r.arms = e.at, true
 	}
-	wait := max(e.at-time.Since(n.epoch), 0)
-	if r.timer != nil {
-		r.timer.Reset(wait)
-		return
-	}
-	r.timer = time.AfterFunc(wait, func() {
-		n.mu.Lock()
-		defer n.mu.Unlock()
-		n.sendReleases()
-	})
 }
 
-// sendReleases sends those that are due: what is owed, and of the others about maxLook keys, or all if the node
-// is being closed. n.mu is held.
-func (n *Node) sendReleases() {
+// Due says once when Tick is to be called next; it replaces what was said before.
+func (n *Node) Due(now time.Time) (wait time.Duration, set bool) {
 	r := &n.releases
-	if n.state != nodeUp || r.out > 0 {
+	if !r.arms {
+		return 0, false
+	}
+	r.arms = false
+	return max(r.due-n.since(now), 0), true
+}
+
+// Tick is called when releases are due.
+func (n *Node) Tick(now time.Time) { n.sendReleases(now) }
+
+// sendReleases sends those that are due: what is owed, and of the others about maxLook keys, or all if the node
+// is being closed.
+func (n *Node) sendReleases(now time.Time) {
+	r := &n.releases
+	if n.state != Up || r.out > 0 {
 		return
 	}
 	var look lookTask
-	clock := time.Now()
-	now, sent := clock.Sub(n.epoch), 0
-	for e := r.first(); e != nil && e.at <= now && (e.step == 0 || sent < maxLook || n.closing); e = r.first() {
+	since, sent := n.since(now), 0
+	for e := r.first(); e != nil && e.at <= since && (e.step == 0 || sent < maxLook || n.closing); e = r.first() {
 		r.pop(e.step)
-		e.at = now
+		e.at = since
 		switch {
-		case e.isOver(now):
+		case e.isOver(since):
 			r.forget(e)
 		case e.open:
 			sent++
-			n.pushRelease(e, clock)
+			n.pushRelease(e, now)
 		default:
 			sent += len(e.trace.owner.Keys())
 			look.add(e)
@@ -136,19 +137,18 @@ func (n *Node) sendReleases() {
 	n.armReleases()
 }
 
-// sendOpen sends those again at once that were refused. n.mu is held.
-func (n *Node) sendOpen() {
-	now := time.Now()
+// sendOpen sends those again at once that were refused.
+func (n *Node) sendOpen(now time.Time) {
 	n.releases.takeIf(func(e *dueRelease) bool {
 		if e.open {
-			e.at = now.Sub(n.epoch)
+			e.at = n.since(now)
 			n.pushRelease(e, now)
 		}
 		return e.open
 	})
 }
 
-// pushRelease queues the release of e. n.mu is held.
+// pushRelease queues the release of e.
 func (n *Node) pushRelease(e *dueRelease, now time.Time) {
 	n.releases.out++
 	cmd, receiver := e.trace.owner.Release(now, true)
@@ -156,7 +156,7 @@ func (n *Node) pushRelease(e *dueRelease, now time.Time) {
 }
 
 // pushLook queues a look. By EVAL: it is rare, and a server that does not know it has not forgotten the
-// other scripts. n.mu is held.
+// other scripts.
 func (n *Node) pushLook(l lookTask) {
 	n.releases.out++
 	n.push(&Request{Task: &Task{Command: Command{Script: Look, Keys: l.keys, Args: l.tokens}, Limit: n.Timeout, look: &l}, Eval: true})
@@ -164,23 +164,23 @@ func (n *Node) pushLook(l lookTask) {
 
 // looked takes the answer to a look: what has come late is released, and who waits for it is told. If the server
 // refuses the look, as it does where the user may not read one of the keys or may not use EVAL, each token is
-// released: to look again would be refused again, and nothing of it would count. n.mu is held.
-func (n *Node) looked(look *lookTask, reply any, err error) {
+// released: to look again would be refused again, and nothing of it would count.
+func (n *Node) looked(look *lookTask, reply any, err error, now time.Time) {
 	held, said := reply.([]any)
 	found := look.found(held)
 	for i, e := range look.releases {
 		if found[i] || err != nil {
-			n.pushRelease(e, time.Now())
+			n.pushRelease(e, now)
 		} else {
-			n.sendLater(e, said)
+			n.sendLater(e, said, now)
 		}
 	}
 	n.releases.out--
-	n.sendReleases()
+	n.sendReleases(now)
 }
 
 // takeBack takes a request from a connection that has ended, and says whether it was one of those sent again.
-// It does not count, and is due at once on the next connection. n.mu is held.
+// It does not count, and is due at once on the next connection.
 func (n *Node) takeBack(q *Request) bool {
 	switch {
 	case q.look != nil:
@@ -194,12 +194,4 @@ func (n *Node) takeBack(q *Request) bool {
 	}
 	n.releases.out--
 	return true
-}
-
-// settle tells the observer, when nothing is owed any more or the connection has ended. n.mu is held.
-func (n *Node) settle() {
-	if n.unknown > 0 || n.settled > 0 {
-		n.Observer.Settled(n.unknown, n.settled)
-	}
-	n.unknown, n.settled = 0, 0
 }

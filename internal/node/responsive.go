@@ -4,11 +4,9 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"github.com/seed6c881748/redlock/internal/brief"
-	"github.com/seed6c881748/redlock/internal/conn"
 )
 
 // This file is about a node that is connected, but whose votes never come in time, or are none: it is too slow, or
@@ -27,37 +25,64 @@ const (
 	timeToTell  = 3 * time.Second
 )
 
+// Voted takes a vote that a round has counted, or why it has none; see IsOwn.
+func (n *Node) Voted(out *Outcome, at time.Time) { n.hear(out, false, at) }
+
+// hear takes a vote, or what came of a write that was tried.
+func (n *Node) hear(out *Outcome, tried bool, at time.Time) {
+	switch {
+	case out.Stance != Silent || out.Abstained:
+		if n.misses.hit(tried, at) {
+			n.tell(Fact{What: Well})
+		}
+	case n.state == Up && n.misses.miss(out.Err, n.Code(out.Err), at):
+		n.tell(Fact{What: Unresponsive, Why: n.unresponsive(at)})
+	}
+}
+
+// tried takes what came of a write that was tried, too late if that took longer than the node timeout.
+func (n *Node) tried(q *Request, out Outcome, now time.Time) {
+	if out.Err == nil && n.since(now)-q.sent > n.Timeout {
+		out = Outcome{Err: ErrTimeout}
+	}
+	n.hear(&out, true, now)
+}
+
+// HasMisses reports whether votes have not come in time since the node was last known to be well.
+func (n *Node) HasMisses() bool { return n.misses.open }
+
+// unresponsive says why the node counts as unavailable though it is up; nil if it does not.
+func (n *Node) unresponsive(now time.Time) error { return n.misses.why(now, n.rtt.smoothed, n.Timeout) }
+
 // misses are the votes, up to now, that did not come in time.
 type misses struct {
-	open atomic.Bool // there was one since the node was last known to be well; written with the node's mu held, which guards the others
-
+	open     bool      // there was one since the node was last known to be well
 	row      int       // the votes in a row that speak against reported
 	first    time.Time // the first of them
 	since    time.Time // of those by which it was reported
 	last     error     // why there is none
 	refused  bool      // a write was refused, and none that was tried has gone well since
 	probed   time.Time // when a write was last tried
-	reported bool      // the observer knows that the node is unresponsive
+	reported bool      // it was told that the node is unresponsive
 }
 
-// isOwn reports whether a request was not sent, or not heard of, because of the client, which says nothing about the node;
-// or was refused because of one key, which is another program's.
-func isOwn(why error) bool {
+// IsOwn reports whether a request was not sent, or not heard of, because of the client, which says nothing about the node;
+// or was refused because of one key, which is another program's. Voted does not hear of it.
+func (c *Config) IsOwn(why error) bool {
 	for _, own := range []error{ErrWithdrawn, ErrOverloaded, ErrClosed, ErrBacklog, ErrUnreached} {
 		if errors.Is(why, own) {
 			return true
 		}
 	}
-	return conn.ErrorCode(why) == "WRONGTYPE" || errors.As(why, new(StandstillError))
+	return c.Code(why) == "WRONGTYPE" || errors.As(why, new(StandstillError))
 }
 
 // noWrites are the errors by which a server refuses writes alone.
 var noWrites = map[string]bool{"OOM": true, "MISCONF": true, "NOREPLICAS": true, "READONLY": true}
 
 // miss takes a vote that did not come in time, and says whether the node counts as unresponsive from now on.
-func (m *misses) miss(why error, at time.Time) (tell bool) {
-	m.last, m.refused = why, m.refused || noWrites[conn.ErrorCode(why)]
-	m.open.Store(true)
+func (m *misses) miss(why error, code string, at time.Time) (tell bool) {
+	m.last, m.refused, m.open = why, m.refused || noWrites[code], true
 	if tell = m.turns(true, at); tell {
 		m.since = m.first
 	}
@@ -71,7 +96,7 @@ func (m *misses) hit(tried bool, at time.Time) (tell bool) {
 	}
 	m.refused = false
 	tell = m.turns(false, at)
-	m.open.Store(m.reported)
+	m.open = m.reported
 	return tell
 }
 
@@ -112,7 +137,7 @@ func (m *misses) why(now time.Time, takes, timeout time.Duration) error {
 
 // signDue is for how long no sign of life is to be asked for. While it is open how the node counts, it is asked more often.
 func (m *misses) signDue(now, lastReply time.Time) time.Duration {
-	gap, since := conn.IdlePing, lastReply
+	gap, since := IdlePing, lastReply
 	if m.row > 0 {
 		gap = timeToTell / votesToTell
 	}
@@ -123,29 +148,15 @@ func (m *misses) signDue(now, lastReply time.Time) time.Duration {
 }
 
 // sign returns a request for a sign of life: a PING, or, if votes have not come in time, a write. A server that refuses
-// writes answers each PING. What comes of the write is heard.
-func (m *misses) sign(now time.Time, c *Config, hear func(out *Outcome, tried bool, at time.Time)) *Request {
-	t := &Task{Limit: c.Timeout}
-	if !m.open.Load() {
+// writes answers each PING. What comes of the write goes to Tried.
+func (n *Node) sign(now time.Time) *Request {
+	t := &Task{Limit: n.Timeout}
+	if !n.misses.open {
 		return &Request{Task: t}
 	}
-	m.probed = now
-	t.Command = Command{Script: Probe, Keys: []any{c.UnusedKey}}
-	t.Receiver = &prober{hear, now.Add(c.Timeout)}
+	n.misses.probed = now
+	t.Command = Command{Script: Probe, Keys: []any{n.UnusedKey}}
 	return &Request{Task: t, Eval: true} // As a look.
-}
-
-// A prober hears the answer to a write.
-type prober struct {
-	hear  func(out *Outcome, tried bool, at time.Time)
-	until time.Time // when it would be late
-}
-
-func (p *prober) Receive(_ int, out Outcome, at time.Time) {
-	if out.Err == nil && at.After(p.until) {
-		out = Outcome{Err: ErrTimeout}
-	}
-	p.hear(&out, true, at)
 }
 
 //go:embed probe.lua

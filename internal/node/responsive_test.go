@@ -3,27 +3,26 @@ package node
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
-// toldOfVotes is an observer of what is told about votes.
-type toldOfVotes struct {
-	settled
-
-	said []string
+// code is that of an error's text.
+func code(err error) string {
+	if err == nil {
+		return ""
+	}
+	word, _, _ := strings.Cut(err.Error(), " ")
+	return word
 }
 
-func (o *toldOfVotes) Up()                    { o.said = append(o.said, "up") }
-func (o *toldOfVotes) Unresponsive(why error) { o.said = append(o.said, why.Error()) }
-
 func TestResponsiveIsANodeByItsVotes(t *testing.T) {
-	late, yes, no, refused := Outcome{Err: ErrTimeout}, Outcome{Stance: Yes}, Outcome{Stance: No}, Outcome{Err: redis.Error("OOM no memory")}
+	late, yes, no, refused := Outcome{Err: ErrTimeout}, Outcome{Stance: Yes}, Outcome{Stance: No}, Outcome{Err: errors.New("OOM no memory")}
 	abstains := Outcome{Abstained: true, Err: errors.New("quarantined")}
 	const lateFor3s = "no vote in time for 3s (last: redlock: node timeout)"
 	for name, test := range map[string]struct {
@@ -56,23 +55,25 @@ func TestResponsiveIsANodeByItsVotes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var told toldOfVotes
-				n := &Node{Config: Config{Observer: &told, Timeout: time.Second}, epoch: time.Now(), state: nodeUp}
+				var said []string
+				n := &Node{Config: Config{Timeout: time.Second, Code: code}, state: Up}
 				for _, out := range test.votes {
-					hear(n, &out, test.tried)
+					if test.tried || out.Stance != Silent || !n.IsOwn(out.Err) {
+						n.hear(&out, test.tried, time.Now())
+					}
+					for _, f := range n.Facts() {
+						switch f.What {
+						case Well:
+							said = append(said, "up")
+						default:
+							said = append(said, f.Why.Error())
+						}
+					}
 					time.Sleep(time.Second)
 				}
-				assert.Equal(t, test.want, told.said)
+				assert.Equal(t, test.want, said)
 			})
 		})
-	}
-}
-
-func hear(n *Node, out *Outcome, tried bool) {
-	if tried {
-		n.hear(out, true, time.Now())
-	} else {
-		n.Voted(out, time.Now())
 	}
 }
 

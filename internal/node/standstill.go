@@ -30,57 +30,43 @@ func (s StandstillError) Error() string {
 // Is reports that it is a node timeout, too.
 func (StandstillError) Is(target error) bool { return target == ErrTimeout }
 
-// sleep has the watchdog come back after d. n.mu is held.
-func (p *pipeline) sleep(now time.Time, d time.Duration) {
-	p.wakes = now.Add(d)
-	if p.node.Clock != nil {
-		_, p.lead = p.node.Clock(now)
+// sleep has the watchdog come back after d.
+func (n *Node) sleep(c *Conn, now time.Time, d time.Duration) {
+	c.wakes = now.Add(d)
+	if n.Clock != nil {
+		_, c.lead = n.Clock(now)
 	}
-	p.watchdog.Reset(d)
+	c.ring(d)
 }
 
 // pause is for how long the process has not run: by the watchdog, which is late, or by how long the machine has slept.
-// n.mu is held.
-func (p *pipeline) pause(now time.Time) time.Duration {
-	pause := now.Sub(p.wakes)
-	if p.node.Clock != nil {
-		_, lead := p.node.Clock(now)
-		pause = max(pause, lead-p.lead)
+func (n *Node) pause(c *Conn, now time.Time) time.Duration {
+	pause := now.Sub(c.wakes)
+	if n.Clock != nil {
+		_, lead := n.Clock(now)
+		pause = max(pause, lead-c.lead)
 	}
 	return pause
 }
 
-// mayHaveUnread reports whether the process has only begun to run again: that there is no answer says nothing. n.mu is held.
+// mayHaveUnread reports whether the process has only begun to run again: that there is no answer says nothing.
 func (n *Node) mayHaveUnread(now time.Time) bool {
-	return n.pipeline != nil && now.Sub(n.pipeline.wakes) > max(n.Timeout, MinStandstill)
+	return n.conn != nil && now.Sub(n.conn.wakes) > max(n.Timeout, MinStandstill)
 }
 
 // Wake has the connection be made anew if the process has not run for longer than the node timeout, unless answers are
-// on their way on it. The node is not up then, so that attempts wait for it. Nobody is told, unless it fails.
-func (n *Node) Wake(now time.Time) {
-	n.mu.Lock()
-	p := n.pipeline
-	if p == nil || p.over || n.closing || n.inFlight.len > 0 {
-		n.mu.Unlock()
-		return
+// on their way on it, and says whether it does. The node is not up then, so that attempts wait for it. Nobody is told,
+// unless it fails.
+func (n *Node) Wake(now time.Time) bool {
+	c := n.conn
+	if c == nil || c.over || n.closing || n.inFlight.len > 0 {
+		return false
 	}
-	pause := p.pause(now)
+	pause := n.pause(c, now)
 	if pause <= max(n.Timeout, MinStandstill) {
-		n.mu.Unlock()
-		return
+		return false
 	}
 	n.leave()
 	n.resumes = true
-	p.endLocked(StandstillError(pause))
-	n.mu.Unlock()
-	p.wire.Forget()
-	p.wire.Abort()
-}
-
-// leave notes that the node is not up any more, but being connected to. n.mu is held.
-func (n *Node) leave() {
-	if n.state == nodeUp {
-		n.Readiness.add(-1)
-	}
-	n.state = nodeConnecting
+	return n.End(c, StandstillError(pause))
 }

@@ -24,6 +24,11 @@ const (
 	minConnect = time.Second
 )
 
+// IdlePing is how long a connection may be silent in both directions before
+// it is sent a PING: below the 60 s after which servers with `timeout 60` and
+// many firewalls forget it.
+const IdlePing = 15 * time.Second
+
 // Silence is how long a request that somebody waits for timeout for may be
 // unanswered before the connection counts as broken. It is not many times the
 // timeout: that would keep a dead connection for seconds.

@@ -2,21 +2,22 @@ package node
 
 import (
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // The marks of few nodes are in the trace itself, those of many are not.
 func TestTraceHasMarksForAllNodes(t *testing.T) {
 	for _, nodes := range []int{1, 7, 8, 9, 100} {
 		var foreign, own Trace
-		foreign.BeginForeign(nil, nodes, time.Minute, 0)
-		own.Begin(nil, nodes, time.Minute)
-		assert.Equal(t, make([]Mark, nodes), own.marks)
-		for i := range own.marks {
-			own.marks[i] = MarkReleased
-			assert.Equal(t, MarkSent|markUnknown, foreign.marks[i], "node %d of %d", i, nodes)
+		foreign.BeginForeign(nil, nodes, 0)
+		own.Begin(nil, nodes)
+		require.Len(t, own.places, nodes)
+		for i := range own.places {
+			assert.Zero(t, own.at(i))
+			own.places[i].mark = MarkReleased
+			assert.Equal(t, MarkSent|markUnknown, foreign.at(i), "node %d of %d", i, nodes)
 		}
 	}
 }
@@ -37,7 +38,7 @@ func TestTraceReleaseThatFindsNothing(t *testing.T) {
 		"nonsense":       {[]Outcome{yes, nonsense}, Silent},
 	} {
 		var trace Trace
-		trace.Begin(nil, 1, time.Minute)
+		trace.Begin(nil, 1)
 		q, last := Request{Task: &Task{Kind: Release, Trace: &trace}}, Outcome{}
 		for _, out := range test.answers {
 			last = q.heard(out)

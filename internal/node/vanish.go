@@ -18,7 +18,7 @@ import "time"
 // sent after a sleep that was not seen yet has its keys end too early, so that none vanishes that has expired.
 const readEvery = time.Second
 
-// vanished is how often keys have vanished from a node. The node's mu guards it.
+// vanished is how often keys have vanished from a node.
 type vanished struct {
 	times int64     // counter
 	last  time.Time // when it was counted last
@@ -49,7 +49,7 @@ func (v *vanished) hear(q *Request, out *Outcome, now time.Time) (lost bool) {
 	if q.Kind != Release && q.Lives == 0 {
 		return false // A raise says nothing about how long they live; if it is refused, the reason may be the counter.
 	}
-	until := &q.Trace.lives.by[q.Index]
+	until := &q.place().until
 	switch {
 	case q.Kind != Release && out.Stance == Yes:
 		// What was written before a sleep that has ended meanwhile tells nothing: the keys may have lived through it.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed6c881748/redlock/internal/brief"
 	"github.com/seed6c881748/redlock/internal/conn"
+	"github.com/seed6c881748/redlock/internal/link"
 	"github.com/seed6c881748/redlock/internal/node"
 )
 
@@ -42,7 +43,7 @@ var (
 	ErrConfigMismatch = errors.New("redlock: node set up for another number of nodes")
 )
 
-// A Dialect is what quarantine gives to the scripts that grant: a [node.Dialect]. Boxed, for
+// A Dialect is what quarantine gives to the scripts that grant: a [link.Dialect]. Boxed, for
 // redigo.
 type Dialect struct {
 	marker, nodes, maxTTL any
@@ -178,7 +179,7 @@ func (e *mismatchError) Is(target error) bool { return target == ErrConfigMismat
 
 // Admit ends the quarantine of a node. It is for the run that the node is in now: a request may be
 // delivered late, when the caller has been told that it failed, and must not admit a later run.
-func (d *Dialect) Admit(ctx context.Context, n *node.Node, timeout time.Duration) error {
+func (d *Dialect) Admit(ctx context.Context, n *link.Link, timeout time.Duration) error {
 	run := n.Call(ctx, runCommand(), timeout)
 	if run.Err != nil {
 		return run.Err

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seed6c881748/redlock/internal/conn"
+	"github.com/seed6c881748/redlock/internal/node"
 )
 
 // What a server says of itself: what it is, and how it is set up.
@@ -152,8 +153,8 @@ func (s *survey) persistence(f *facts) Finding {
 }
 
 // leastTimeout is the least `timeout` of a server that does not close connections which
-// are fine: a PING is sent when one has been idle for conn.IdlePing, and may be late by as much.
-const leastTimeout = 2 * conn.IdlePing
+// are fine: a PING is sent when one has been idle for node.IdlePing, and may be late by as much.
+const leastTimeout = 2 * node.IdlePing
 
 // timeout looks at the setting of that name: idle for so long, a connection is closed.
 func (s *survey) timeout(f *facts) Finding {

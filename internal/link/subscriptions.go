@@ -1,4 +1,4 @@
-package node
+package link
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seed6c881748/redlock/internal/conn"
+	"github.com/seed6c881748/redlock/internal/node"
 )
 
 // A client that waits is told of a release by a message to a channel of its own.
@@ -39,7 +40,7 @@ type Subscriptions struct {
 
 	each []*subscription
 
-	mu     sync.Mutex  // never with a node's; an Observer is called with it
+	mu     sync.Mutex  // never with a link's; an Observer is called with it
 	wanted int         // calls that wait
 	rest   *time.Timer // stops the listeners; nil: not set
 	closed bool
@@ -48,7 +49,7 @@ type Subscriptions struct {
 // A subscription is that to one node. Its fields are guarded by all.mu.
 type subscription struct {
 	all   *Subscriptions
-	node  *Node
+	link  *Link
 	index int
 
 	end     context.CancelFunc // ends its goroutine; nil: there is none
@@ -72,9 +73,9 @@ const (
 )
 
 // Add makes the subscription to the next node.
-func (all *Subscriptions) Add(n *Node) {
-	n.subscription = &subscription{all: all, node: n, index: len(all.each)}
-	all.each = append(all.each, n.subscription)
+func (all *Subscriptions) Add(l *Link) {
+	l.subscription = &subscription{all: all, link: l, index: len(all.each)}
+	all.each = append(all.each, l.subscription)
 }
 
 // Want says that a call waits: the listeners are started, if they do not run.
@@ -221,7 +222,7 @@ func (s *subscription) run(ctx context.Context, last <-chan struct{}, done chan<
 		// What has worked and broken comes back, or fails the next time. What looks like
 		// a failure of the network may be one of the node, of which there is an event
 		// of its own soon.
-		if !worked && s.node.Unreached() == nil && (again || conn.IsReply(err) || errors.Is(err, errNotPushed)) {
+		if !worked && s.link.Unreached() == nil && (again || conn.IsReply(err) || errors.Is(err, errNotPushed)) {
 			s.complain(noSubscription, err)
 		}
 		t := time.NewTimer(pause)
@@ -243,7 +244,7 @@ func (s *subscription) complain(c Complaint, why error) {
 	defer s.all.mu.Unlock()
 	if !s.said[c] && !s.all.closed {
 		s.said[c] = true
-		s.node.Observer.Deaf(why)
+		s.link.Observer.Deaf(why)
 	}
 }
 
@@ -254,12 +255,12 @@ func (s *subscription) listen(ctx context.Context) error {
 	s.all.mu.Lock()
 	s.endConn = cancel
 	s.all.mu.Unlock()
-	if err := s.node.Unreached(); err != nil { // After endConn is set: or its end might go unnoticed.
+	if err := s.link.Unreached(); err != nil { // After endConn is set: or its end might go unnoticed.
 		return err
 	}
-	limit := s.node.ConnectTimeout
+	limit := s.link.ConnectTimeout
 	borrowing, stop := context.WithTimeout(ctx, limit)
-	w, err := s.node.Source.Borrow(borrowing)
+	w, err := s.link.Source.Borrow(borrowing)
 	stop()
 	if err != nil {
 		return err
@@ -281,7 +282,7 @@ func (s *subscription) listen(ctx context.Context) error {
 		s.all.Changed()
 	}
 	pings.Go(func() { ping(ctx, w) })
-	return s.read(w, conn.IdlePing+limit)
+	return s.read(w, node.IdlePing+limit)
 }
 
 func (s *subscription) subscribe(ctx context.Context, w *conn.Wire, limit time.Duration) error {
@@ -324,7 +325,7 @@ func (s *subscription) read(w *conn.Wire, limit time.Duration) error {
 
 // ping keeps an idle subscription alive, and shows when it is not.
 func ping(ctx context.Context, w *conn.Wire) {
-	t := time.NewTicker(conn.IdlePing)
+	t := time.NewTicker(node.IdlePing)
 	defer t.Stop()
 	for {
 		select {

@@ -1,10 +1,12 @@
-package node
+package link
 
 import (
 	"context"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/seed6c881748/redlock/internal/node"
 )
 
 // Making a connection is not answering a request: with TLS, a password and a far node it
@@ -20,9 +22,9 @@ import (
 // The zero value is that of nodes that are not connected.
 type Readiness struct {
 	up       atomic.Int32 // nodes that are connected
-	renewing atomic.Bool  // a node's connection is being made anew; see renew.go
+	renewing atomic.Bool  // a node's connection is being made anew; see renew.go of package node
 
-	mu      sync.Mutex    // after a node's
+	mu      sync.Mutex    // after a link's
 	changed chan struct{} // closed at the next change; nil while nobody waits
 }
 
@@ -52,7 +54,7 @@ func (r *Readiness) next() <-chan struct{} {
 
 // Wait waits, at most for limit, until need of the nodes are connected, as long as those that
 // are being connected to may complete that number; look counts both. It returns an error only if ctx
-// ended first, or closing, which is ErrClosed. Where enough are connected it costs one atomic load.
+// ended first, or closing, which is [node.ErrClosed]. Where enough are connected it costs one atomic load.
 func (r *Readiness) Wait(ctx context.Context, need int, limit time.Duration, closing <-chan struct{}, look func() (up, connecting int)) error {
 	if int(r.up.Load()) >= need {
 		return nil
@@ -71,7 +73,7 @@ func (r *Readiness) Wait(ctx context.Context, need int, limit time.Duration, clo
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-closing:
-			return ErrClosed
+			return node.ErrClosed
 		}
 	}
 }

@@ -1,14 +1,15 @@
-package node
+package link
 
 import (
 	"context"
 	"fmt"
 
 	"github.com/seed6c881748/redlock/internal/conn"
+	"github.com/seed6c881748/redlock/internal/node"
 )
 
 // handshake loads the scripts, and looks at what the server is. Without a Dialect it returns nil.
-func (c *Config) handshake(ctx context.Context, w *conn.Wire, source *conn.Source) (dialect ConnDialect, err error) {
+func (c *Config) handshake(ctx context.Context, w *conn.Wire, source *conn.Source) (dialect node.ConnDialect, err error) {
 	if err = w.Err(); err != nil {
 		return nil, err // A Pool around redigo's Get has no other way to say so.
 	}

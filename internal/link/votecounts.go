@@ -1,8 +1,10 @@
-package node
+package link
 
 import (
 	"errors"
 	"sync/atomic"
+
+	"github.com/seed6c881748/redlock/internal/node"
 )
 
 // VoteCounts are how many of a node's votes said what.
@@ -16,18 +18,18 @@ type Votes struct {
 
 // Add counts a vote. A request that was withdrawn before it was sent is none: nobody has asked
 // the node. Nor is it the node's that nobody has read what it may have answered.
-func (v *Votes) Add(out *Outcome) {
+func (v *Votes) Add(out *node.Outcome) {
 	switch {
-	case out.Stance == Yes:
+	case out.Stance == node.Yes:
 		v.yes.Add(1)
-	case out.Stance == No:
+	case out.Stance == node.No:
 		v.taken.Add(1)
-	case out.Stance == Gone:
+	case out.Stance == node.Gone:
 		v.lost.Add(1)
-	case errors.Is(out.Err, ErrWithdrawn), errors.As(out.Err, new(StandstillError)):
-	case errors.Is(out.Err, ErrTimeout):
+	case errors.Is(out.Err, node.ErrWithdrawn), errors.As(out.Err, new(node.StandstillError)):
+	case errors.Is(out.Err, node.ErrTimeout):
 		v.timeout.Add(1)
-	case errors.Is(out.Err, ErrOverloaded):
+	case errors.Is(out.Err, node.ErrOverloaded):
 		v.overloaded.Add(1)
 	case out.Abstained:
 		v.quarantined.Add(1)

@@ -1,0 +1,54 @@
+package link
+
+import (
+	"github.com/seed6c881748/redlock/internal/conn"
+	"github.com/seed6c881748/redlock/internal/node"
+)
+
+// maxEncoded bounds the bytes of a command that is encoded once for all nodes.
+const maxEncoded = 4 << 10
+
+// Encode encodes a command into b as most nodes are sent it, once for all of them, unless it is so large
+// that it should not be kept for as long as its round.
+func Encode(c *node.Command, b []byte) {
+	var space [8]any
+	if c.IsDirect() {
+		args := directArgs(c, space[:0])
+		b = conn.AppendCommand(conn.AppendCommand(b, "SET", args), "PTTL", args[:1])
+	} else {
+		verb, args := run(c, space[:0], nil, false, false)
+		b = conn.AppendCommand(b, verb, args)
+	}
+	if len(b) <= maxEncoded {
+		c.Encoded = b
+	}
+}
+
+// directArgs appends the arguments of the SET of a lock request. The first is all that PTTL takes.
+func directArgs(c *node.Command, args []any) []any {
+	return append(args, c.Keys[0], c.Args[0], "NX", "GET", "PX", c.Args[1])
+}
+
+// run returns the command that runs the script, by its source if eval, and appends its arguments. The dialect is nil
+// if it has nothing to say about the script; forgot is for it.
+func run(c *node.Command, args []any, dialect node.ConnDialect, eval, forgot bool) (verb string, _ []any) {
+	script, keys, last := c.Script, len(c.Keys), []any(nil)
+	if dialect != nil {
+		script, last = dialect.Script(script, eval, forgot), dialect.Args()
+		keys++
+	}
+	if args == nil {
+		args = make([]any, 0, 2+keys+len(c.Args)+len(last))
+	}
+	verb, program := "EVALSHA", script.Hash
+	if eval {
+		verb, program = "EVAL", script.Source
+	}
+	args = append(args, program, keys)
+	args = append(args, c.Keys...)
+	if dialect != nil {
+		args = append(args, dialect.Key())
+	}
+	args = append(args, c.Args...)
+	return verb, append(args, last...)
+}

@@ -1,0 +1,7 @@
+// Package link drives a node: it has its mutex, its connection, its goroutines and its timers, and does what the rules
+// in package node come to. It decides nothing that a lock depends on.
+//
+// A [Link] is a pipeline to one Redis master that all callers share. What goes up goes through small interfaces: a
+// [node.Receiver] gets the answer to a request, an [Observer] hears what becomes of the connection, a [node.TraceOwner]
+// says how its token is released, and a [Dialect] changes how scripts are sent. [Subscriptions] bring messages.
+package link

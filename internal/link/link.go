@@ -1,0 +1,227 @@
+package link
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/seed6c881748/redlock/internal/conn"
+	"github.com/seed6c881748/redlock/internal/node"
+)
+
+// A Link is one Redis master with the pipeline to it. It is safe for concurrent
+// use. Its goroutine starts when the node is first needed and ends with Close.
+type Link struct {
+	Config
+	Votes Votes
+
+	missing atomic.Bool  // as the rules' HasMisses
+	takes   atomic.Int64 // in ns; see Takes
+	mute    atomic.Bool  // its last vote was none
+
+	Source *conn.Source // of its connections
+
+	subscription *subscription
+
+	ctx    context.Context //nolint:containedctx // Ends with the link; borrowings derive from it.
+	cancel context.CancelFunc
+	done   chan struct{} // closed when the link's goroutine has ended
+
+	// Never taken with a Lock's, a round's or another link's. Observer, trace owners and dialect
+	// are called with it held, receivers never.
+	mu       sync.Mutex
+	work     sync.Cond   // a writer waits for it: something is queued, or the end
+	rules    *node.Node  // what is decided
+	pipeline *pipeline   // while up
+	timer    *time.Timer // until releases are due; nil before the first one
+	connects int64       // counter: attempts to connect
+
+	aside sync.WaitGroup // goroutines about connections that do not serve yet, or no more
+}
+
+// New returns the link to a node that has not been connected to yet. Before it is used, it must be added to
+// Subscriptions.
+func New(c Config) *Link {
+	c.ConnectTimeout = max(node.ConnectLimit(c.Timeout), c.ConnectTimeout)
+	l := &Link{Config: c, Source: conn.NewSource(c.Pool), done: make(chan struct{})}
+	l.rules = node.New(node.Config{
+		Timeout: c.Timeout, Silence: c.Silence, Age: c.Age, UnusedKey: c.UnusedKey, Epoch: time.Now(),
+		MaxUnanswered: c.MaxUnanswered.Load, IsEnough: c.IsEnough, Code: conn.ErrorCode, Clock: c.Clock,
+	})
+	l.work.L = &l.mu
+	l.ctx, l.cancel = context.WithCancel(context.Background())
+	return l
+}
+
+// unlock does what the rules' last steps have come to, and unlocks the mutex. It follows each step.
+func (l *Link) unlock() {
+	n := l.rules
+	for _, f := range n.Facts() {
+		l.tell(&f)
+	}
+	if takes := int64(n.Takes()); takes != l.takes.Load() {
+		l.takes.Store(takes)
+	}
+	if open := n.HasMisses(); open != l.missing.Load() {
+		l.missing.Store(open)
+	}
+	if p := l.pipeline; p != nil {
+		if n.Queued(p.c) > 0 {
+			l.work.Signal()
+		}
+		if d, set := n.Alarm(); set {
+			p.watchdog.Reset(d)
+		}
+		l.arm()
+	}
+	l.mu.Unlock()
+}
+
+// arm sets the timer to when releases are due.
+func (l *Link) arm() {
+	wait, set := l.rules.Due(time.Now())
+	switch {
+	case !set:
+	case l.timer != nil:
+		l.timer.Reset(wait)
+	default:
+		l.timer = time.AfterFunc(wait, func() {
+			l.mu.Lock()
+			l.rules.Tick(time.Now())
+			l.unlock()
+		})
+	}
+}
+
+// Enqueue hands a request to the node; see [node.Node.Enqueue].
+func (l *Link) Enqueue(q *node.Request, now time.Time) error {
+	l.mu.Lock()
+	defer l.unlock()
+	return l.rules.Enqueue(q, now)
+}
+
+// Repair is Enqueue for a repair, which is dropped unless it can be sent within the given time.
+func (l *Link) Repair(q *node.Request, within time.Duration) error {
+	l.mu.Lock()
+	defer l.unlock()
+	return l.rules.Repair(q, within, time.Now())
+}
+
+// Release gives up the token on this node in the background. Nothing is sent
+// where nothing can have been left.
+func (l *Link) Release(t *node.Trace, index int) {
+	l.mu.Lock()
+	defer l.unlock()
+	l.rules.Release(t, index, time.Now())
+}
+
+// Withdraw takes back a request that has not been written. Releases stay.
+func (l *Link) Withdraw(q *node.Request) {
+	l.mu.Lock()
+	defer l.unlock()
+	l.rules.Withdraw(q)
+}
+
+// Aside asks the node something that no call waits for; see [node.Node.Aside].
+func (l *Link) Aside(i int, cmd node.Command, r node.Receiver) (sent bool) {
+	l.mu.Lock()
+	defer l.unlock()
+	return l.rules.Aside(i, cmd, r, time.Now())
+}
+
+// RefusedElsewhere notes that an attempt was turned away while the node is silent; see [node.Node.RefusedElsewhere].
+func (l *Link) RefusedElsewhere(now time.Time, patience time.Duration) {
+	l.mu.Lock()
+	defer l.unlock()
+	l.rules.RefusedElsewhere(now, patience)
+}
+
+// LookAgain has the connection be made anew now, as others find another server at the address. It may be called as often
+// as one likes.
+func (l *Link) LookAgain() {
+	l.mu.Lock()
+	defer l.unlock()
+	l.rules.LookAgain(time.Now())
+}
+
+// Voted takes a vote that a round has counted, or why it has none.
+func (l *Link) Voted(out *node.Outcome, at time.Time) {
+	silent := out.Stance == node.Silent
+	if silent && l.rules.IsOwn(out.Err) {
+		return
+	}
+	if l.mute.Load() != silent {
+		l.mute.Store(silent)
+	}
+	if !silent && !l.missing.Load() {
+		return // Mostly. Nothing to note, and no mutex to take.
+	}
+	l.mu.Lock()
+	defer l.unlock()
+	l.rules.Voted(out, at)
+}
+
+// Takes is how long the node has taken to answer of late; see [node.Node.Takes].
+func (l *Link) Takes() time.Duration { return time.Duration(l.takes.Load()) }
+
+// IsVoting reports whether the node is connected, has answered since, and its last vote was one.
+func (l *Link) IsVoting() bool { return l.takes.Load() > 0 && !l.mute.Load() }
+
+// Listens reports whether messages of the node's subscription are heard.
+func (l *Link) Listens() bool { return l.subscription.isUp() }
+
+// Speaks is the dialect on the node's connection; nil without one.
+func (l *Link) Speaks() node.ConnDialect {
+	l.mu.Lock()
+	defer l.unlock()
+	return l.rules.Speaks()
+}
+
+// Has reports whether the token has that mark of this node.
+func (l *Link) Has(t *node.Trace, index int, m node.Mark) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return t.Has(index, m)
+}
+
+// Unreached is the vote of a node that was not asked, as it may not have been connected;
+// nil if it is.
+func (l *Link) Unreached() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.rules.Unreached()
+}
+
+// Reachable is how many of the nodes are connected, and how many are being connected to, as far as nothing bad is known
+// of them. It begins to connect those that nobody has needed yet.
+func Reachable(links []*Link) (up, connecting int) {
+	for _, l := range links {
+		l.mu.Lock()
+		isUp, isConnecting := l.rules.Reach()
+		l.unlock()
+		switch {
+		case isUp:
+			up++
+		case isConnecting:
+			connecting++
+		}
+	}
+	return up, connecting
+}
+
+// A Status is the state of a node, and what was counted.
+type Status struct {
+	node.Status
+
+	Listens  bool  // messages of its subscription are heard
+	Connects int64 // attempts to connect
+}
+
+// Status returns the state of the node. It does no I/O.
+func (l *Link) Status() Status {
+	listens := l.Listens()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return Status{Status: l.rules.Status(time.Now()), Listens: listens, Connects: l.connects}
+}

@@ -1,0 +1,139 @@
+package link
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/seed6c881748/redlock/internal/conn"
+	"github.com/seed6c881748/redlock/internal/node"
+)
+
+var errUnasked = errors.New("the server sent a reply that nobody asked for")
+
+// A pipeline is one connection to a node that all callers share. Its writer
+// moves requests from the node's queue to its flight and onto the wire, its
+// reader matches the replies to the flight in order; neither waits for the
+// other, so that many requests share a system call and a round trip. The order
+// is also what makes releases safe: one that is queued behind its own lock
+// request cannot overtake it.
+//
+// The redigo connection is used by one writer and one reader at a time, which
+// redigo allows, and aborted from anywhere.
+type pipeline struct {
+	link *Link
+	wire *conn.Wire
+	c    *node.Conn // what the rules know of it; link.mu guards it
+
+	writerDone  chan struct{}
+	watchdog    *time.Timer        // set while it serves
+	endRenewal  context.CancelFunc // ends the attempt to make it anew; nil: there was none
+	successor   *pipeline          // takes over; nil: none does. link.mu guards these
+	wrongServer error              // a reply has said that this is the wrong server; the reader's, and after it the link's
+}
+
+// read is the reader. It returns why the pipeline ended: nil after the last PING.
+func (p *pipeline) read() error {
+	for {
+		reply, err := p.wire.Receive(0)
+		if err != nil && !conn.IsReply(err) {
+			return p.abort(fmt.Errorf("reading: %w", err))
+		}
+		now := p.wire.Came()
+		q, out, turn := p.take(reply, err, now)
+		switch turn {
+		case node.Unasked:
+			if err != nil {
+				return p.abort(fmt.Errorf("%w: %q", errUnasked, conn.Said(err)))
+			}
+			return p.abort(errUnasked)
+		case node.Drained, node.TakenOver:
+			return p.abort(nil)
+		case node.Told:
+			q.Deliver(out, now)
+		case node.Goes:
+		}
+		if p.wrongServer != nil {
+			return p.abort(p.wrongServer)
+		}
+	}
+}
+
+// take has the rules take a reply.
+func (p *pipeline) take(reply any, err error, now time.Time) (q *node.Request, out node.Outcome, turn node.Turn) {
+	l := p.link
+	l.mu.Lock()
+	defer l.unlock()
+	if err != nil {
+		err = conn.WithoutArguments(err) // Of which one is the token, and votes go to logs.
+	}
+	q, out, turn = l.rules.Answer(p.c, reply, err, now)
+	if turn == node.TakenOver {
+		p.ended()
+		l.start(p.successor)
+	}
+	if err != nil && q != nil && q.Kind != node.Aside {
+		p.wrongServer = conn.WrongServer(err)
+	}
+	return q, out, turn
+}
+
+// abort ends the pipeline for the reason why, unless it has ended before, and
+// returns the reason that counts. It does not wait for reader and writer; the
+// closed socket ends them.
+func (p *pipeline) abort(why error) error {
+	l := p.link
+	l.mu.Lock()
+	first := l.rules.End(p.c, why)
+	p.ended()
+	why = p.c.Why()
+	stays := !l.rules.IsClosing() // If not, nobody sends again what the kernel does not deliver.
+	l.unlock()
+	if first && why != nil {
+		if stays {
+			p.wire.Forget()
+		}
+		p.wire.Abort()
+	}
+	return why
+}
+
+// ended stops what hangs on a pipeline that is over. link.mu is held.
+func (p *pipeline) ended() {
+	p.watchdog.Stop()
+	if p.endRenewal != nil {
+		p.endRenewal()
+	}
+	p.link.work.Broadcast()
+}
+
+// watch is the watchdog. It is a timer, not a goroutine.
+func (p *pipeline) watch() {
+	l, now := p.link, time.Now()
+	l.Wake(now)
+	l.mu.Lock()
+	broken := l.rules.Watch(p.c, now)
+	if broken == nil && !p.c.IsOver() && l.rules.IsOld(now) {
+		l.renew(p, now)
+	}
+	l.unlock()
+	if broken != nil {
+		_ = p.abort(broken)
+	}
+}
+
+// Wake has the connection be made anew if the process has not run for long; see [node.Node.Wake].
+func (l *Link) Wake(now time.Time) {
+	l.mu.Lock()
+	p := l.pipeline
+	wakes := l.rules.Wake(now)
+	if wakes {
+		p.ended()
+	}
+	l.unlock()
+	if wakes {
+		p.wire.Forget()
+		p.wire.Abort()
+	}
+}

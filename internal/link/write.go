@@ -1,0 +1,102 @@
+package link
+
+import (
+	"fmt"
+	"runtime"
+	"time"
+
+	"github.com/seed6c881748/redlock/internal/node"
+)
+
+// This file is about a pipeline's writer.
+
+// enoughForAWrite is how many requests the writer has gathered when it stops
+// waiting for more: shared by so many, a system call costs each of them little.
+const enoughForAWrite = 32
+
+// write is the writer: it ends when the pipeline is over.
+func (p *pipeline) write() {
+	defer close(p.writerDone)
+	var batch []node.Sending
+	var args []any
+	for {
+		var dropped []*node.Request
+		var more bool
+		if batch, dropped, more = p.next(batch[:0]); !more {
+			return
+		}
+		for _, q := range dropped {
+			q.Deliver(node.Outcome{Err: node.ErrWithdrawn}, time.Now())
+		}
+		err := error(nil)
+		for i := range batch {
+			if args, err = p.send(args[:0], &batch[i]); err != nil {
+				break
+			}
+			if !p.wire.Encodes() {
+				args = nil // They are the connection's, which may keep them beyond the flush.
+			}
+		}
+		if err == nil {
+			err = p.wire.Flush()
+		}
+		clear(batch)
+		clear(args)
+		if err != nil {
+			_ = p.abort(fmt.Errorf("writing: %w", err))
+			return
+		}
+	}
+}
+
+// next waits for requests and takes them; false when the pipeline is over.
+func (p *pipeline) next(batch []node.Sending) (_ []node.Sending, dropped []*node.Request, more bool) {
+	l := p.link
+	n := l.rules
+	l.mu.Lock()
+	defer l.unlock()
+	waited := false
+	for n.Queued(p.c) == 0 && !p.c.IsOver() {
+		l.work.Wait()
+		waited = true
+	}
+	// As long as other goroutines queue more, let them: a system call costs as
+	// much as ten requests. With nobody else to run, yielding costs nothing.
+	for seen := 0; waited && n.Queued(p.c) > seen && seen < enoughForAWrite; {
+		seen = n.Queued(p.c)
+		l.unlock()
+		runtime.Gosched()
+		l.mu.Lock()
+	}
+	if p.c.IsOver() {
+		return nil, nil, false
+	}
+	batch, dropped = n.Next(p.c, batch, time.Now())
+	return batch, dropped, true
+}
+
+// send writes one request into redigo's buffer, or the socket's, or hands it to a connection of the user's.
+// args is scratch space; if it is nil, there is none.
+func (p *pipeline) send(args []any, out *node.Sending) ([]any, error) {
+	script, dialect := out.Command.Script, p.c.Dialect
+	if script == nil {
+		return args, p.wire.Send("PING")
+	}
+	if !script.Grants {
+		dialect = nil
+	}
+	if dialect == nil && !out.Eval && out.Direct == out.Command.IsDirect() {
+		if sent, err := p.wire.SendEncoded(out.Command.Encoded); sent {
+			return args, err
+		}
+	}
+	if out.Direct {
+		args = directArgs(&out.Command, args)
+		if err := p.wire.Send("SET", args...); err != nil {
+			return args, err
+		}
+		return args, p.wire.Send("PTTL", args[:1:1]...)
+	}
+	verb, args := run(&out.Command, args, dialect, out.Eval, out.Forgot)
+	return args, p.wire.Send(verb, args...)
+}

@@ -1,0 +1,109 @@
+package node
+
+import "time"
+
+// This file is about what a node answers.
+
+// A Turn is what a reply comes to, besides what it says.
+type Turn uint8
+
+// The turns.
+const (
+	Told      Turn = iota // the request has its outcome
+	Goes                  // it has none yet, or nobody waits for it
+	Unasked               // nobody has asked
+	Drained               // it was the last one before the end
+	TakenOver             // it was the last one of the connection, and the next one serves from now on
+)
+
+// Answer matches a reply to the oldest request in flight: what a script has answered, or an error of the server.
+func (n *Node) Answer(c *Conn, reply any, err error, now time.Time) (q *Request, out Outcome, turn Turn) {
+	if q = n.inFlight.head; c.over || q == nil {
+		return nil, out, Unasked
+	}
+	direct := q.direct
+	if direct {
+		complete := false
+		if out, err, complete = n.direct(c, q, reply, err); !complete {
+			return q, out, Goes
+		}
+	}
+	n.inFlight.remove(q)
+	if q.Kind != Aside {
+		c.lastReply, n.refusedWhileSilent = now, false
+		took := max(n.since(now)-q.sent, 0)
+		n.rtt.add(took)
+		n.takes = max(min(n.rtt.smoothed, took), 1)
+	}
+	c.served = c.served || err == nil
+	switch {
+	case q == &n.drainPing:
+		return q, out, n.drained(c)
+	case q.Command.Script == nil:
+		return q, out, n.takeOver(c, q, now)
+	case q.look != nil:
+		n.looked(q.look, reply, err, now)
+		return q, out, Goes
+	case err != nil:
+		out.Err, turn = n.refused(c, q, err, now)
+	default:
+		if !direct {
+			out = q.Command.Script.Decode(reply)
+		}
+		out = n.heard(c, q, out, now)
+	}
+	if q.Command.Script == Probe {
+		n.tried(q, out, now)
+	}
+	return q, out, turn
+}
+
+// heard takes what a script has said.
+func (n *Node) heard(c *Conn, q *Request, out Outcome, now time.Time) Outcome {
+	if c.Dialect != nil && q.Command.Script.Grants {
+		c.Dialect.Heard(out, now)
+	}
+	if q.Trace != nil {
+		out = q.heard(out)
+	}
+	if q.Kind == Release {
+		n.released(q, out.Stance != Silent, now)
+	}
+	if q.Trace != nil && n.vanished.hear(q, &out, now) {
+		n.tell(Fact{What: Vanished, At: now, Times: n.vanished.times})
+	}
+	return out
+}
+
+// drained ends the connection at the answer to its last PING, unless something is left to do.
+func (n *Node) drained(c *Conn) Turn {
+	switch {
+	case n.queue.len > 0 || n.inFlight.len > 0:
+		n.sendDrainPing() // A release is still to be answered.
+		return Goes
+	case n.releases.open > 0:
+		return Goes // With the release that is sent again comes another last PING.
+	default:
+		n.End(c, nil) // Here, or a release might still be sent.
+		return Drained
+	}
+}
+
+// takeOver has the next connection serve, if there is one and the answer to q was the last of c.
+func (n *Node) takeOver(c *Conn, q *Request, now time.Time) Turn {
+	if q != c.last {
+		return Told
+	}
+	c.replaced = true
+	n.End(c, nil)
+	n.begin(c.next, now)
+	return TakenOver
+}
+
+// sendDrainPing queues the last request of the connection if the node is being closed.
+// It goes behind every release. The node is up.
+func (n *Node) sendDrainPing() {
+	if n.closing && n.drainPing.queue == nil {
+		n.push(&n.drainPing)
+	}
+}

@@ -1,0 +1,104 @@
+package node
+
+import "time"
+
+// This file is about whether a node takes a request.
+
+// Enqueue hands a request to the node. An error is the node's vote; the
+// request was not taken then. A release is always taken: if it cannot be sent
+// it is owed, and the error is only for the vote. One for a token of which
+// nothing was sent to this node is answered at once where the node is not
+// answering: its lock request, if it waits in the queue, will not be sent. A repair
+// is not kept for a node that is not up.
+func (n *Node) Enqueue(q *Request, now time.Time) error {
+	release := q.Kind == Release
+	if release {
+		q.note(Asked)
+	}
+	switch {
+	case n.state == Closed || n.closing && !release:
+		return ErrClosed
+	case n.state == Backoff:
+		n.owe(q, now)
+		return n.down
+	case n.state == Connecting && n.failed && q.Kind == LockRequest && n.IsEnough():
+		return n.unreached() // It mostly hangs, and a vote that is pending keeps the others from settling a split one.
+	case n.state != Up && q.Kind == RepairRequest, n.state == Connecting && release && !q.mark().mayBeOn():
+		return ErrUnreached
+	case n.isSilent(now, q.Limit) && (!release || !q.mark().mayBeOn()):
+		n.refusedWhileSilent = true
+		if n.conn != nil && now.Sub(n.conn.lastReply) < n.Silence {
+			return ErrBehind
+		}
+		return ErrSilent
+	case n.hasTooManyUnanswered() && (q.Kind == LockRequest || release && !q.mark().mayBeOn()):
+		return errTooManyUnanswered
+	case (!release || q.Trace.size > 0) && n.backlog() >= MaxBacklog:
+		return ErrBacklog
+	case n.state == Idle:
+		n.want()
+	}
+	n.push(q)
+	return nil
+}
+
+// isSilent reports whether the oldest request has been unanswered for longer
+// than somebody who asks now would wait. What came behind it would only time out as well, and
+// make a heap of requests whose outcome is unknown if the connection breaks. The patience is that
+// of the one who asks: by the oldest request's own, one caller's short timeout would fail
+// everybody.
+func (n *Node) isSilent(now time.Time, patience time.Duration) bool {
+	q := n.inFlight.head
+	return q != nil && n.since(now)-q.sent > max(patience, n.Timeout) && !n.mayHaveUnread(now)
+}
+
+// hasTooManyUnanswered reports whether so many locks are unanswered that one more is not to be
+// asked. Such a node is slower than a quorum of the others, which decide without it; it would
+// gather seconds of work, in which it answers extensions and releases too late.
+// There is no waiting for it.
+func (n *Node) hasTooManyUnanswered() bool {
+	return int64(n.queue.locks+n.inFlight.locks) >= n.MaxUnanswered()
+}
+
+// RefusedElsewhere notes that an attempt was turned away while the node is silent. Calls with a
+// long node timeout have all places then, and must not keep a dead connection for the others,
+// which do not get as far as to ask the node.
+func (n *Node) RefusedElsewhere(now time.Time, patience time.Duration) {
+	if n.isSilent(now, patience) {
+		n.refusedWhileSilent = true
+	}
+}
+
+// Release gives up the token on this node in the background. Nothing is sent
+// where nothing can have been left.
+func (n *Node) Release(t *Trace, index int, now time.Time) {
+	t.note(uint16(index), Release, Asked, false)
+	if t.at(index).mayBeOn() {
+		cmd, receiver := t.owner.Release(now, false)
+		_ = n.Enqueue(&Request{Task: &Task{Kind: Release, Command: cmd, Trace: t, Limit: n.Timeout, Receiver: receiver}, Index: uint16(index)}, now)
+	}
+}
+
+// Aside asks the node something that no call waits for, and that must cost none anything. It is not sent unless the
+// node is connected and answers; the answer is no vote, and neither a sign of life nor a miss: the PING of an idle
+// connection is due as ever.
+func (n *Node) Aside(i int, cmd Command, r Receiver, now time.Time) (sent bool) {
+	sent = n.state == Up && !n.closing && !n.isSilent(now, n.Timeout) && n.backlog() < MaxBacklog
+	if sent {
+		n.push(&Request{Task: &Task{Kind: Aside, Command: cmd, Receiver: r, Limit: n.Timeout}, Index: uint16(i), Eval: true})
+	}
+	return sent
+}
+
+// Repair is Enqueue for a repair, which is dropped unless it can be sent within the given time.
+func (n *Node) Repair(q *Request, within time.Duration, now time.Time) error {
+	q.gone = after(n.since(now), within)
+	return n.Enqueue(q, now)
+}
+
+// Withdraw takes back a request that has not been written. Releases stay.
+func (n *Node) Withdraw(q *Request) {
+	if q.Kind != Release && q.queue == &n.queue {
+		n.queue.remove(q)
+	}
+}

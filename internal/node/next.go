@@ -1,0 +1,64 @@
+package node
+
+import "time"
+
+// This file is about what is written to the connection, and when.
+
+// maxBatch bounds how many requests are written before the flush.
+const maxBatch = 256
+
+// A Sending is a request as the writer sees it: a copy, because the request
+// itself may be answered, and sent again, before the batch is written.
+type Sending struct {
+	Command Command
+	Direct  bool // without its script
+	Eval    bool // by the script's source
+	Forgot  bool // the server has forgotten scripts since the handshake
+}
+
+// Queued is how many requests wait to be written to the connection, and may be.
+func (n *Node) Queued(c *Conn) int {
+	if c.holds {
+		return 0
+	}
+	return n.queue.len
+}
+
+// Next moves what waits to the flight, as far as one batch goes. From here on its outcome is unknown until the reply
+// is read. Those dropped must not be sent any more.
+func (n *Node) Next(c *Conn, batch []Sending, now time.Time) (_ []Sending, dropped []*Request) {
+	if c.holds {
+		return batch, nil
+	}
+	since := n.since(now)
+	if since-n.vanished.read >= readEvery {
+		n.vanished.readClocks(now)
+	}
+	for limit := maxBatch; len(batch) < limit; {
+		q := n.queue.pop()
+		if q == nil {
+			break
+		}
+		switch {
+		case q.Trace != nil && q.Kind != Release && q.mark()&MarkReleased != 0,
+			q.Kind == RepairRequest && since > q.gone:
+			// Its release came first, and is on the wire; or the lock has lapsed.
+			dropped = append(dropped, q)
+			continue
+		}
+		if q.Trace != nil {
+			q.note(Written)
+		} else if q == c.last {
+			c.holds, limit = true, len(batch)+1
+		}
+		q.sent, q.direct = since, n.mayBeDirect(c, q)
+		n.inFlight.push(q)
+		cmd := q.Command
+		if cmd.Timed {
+			cmd, _ = q.Trace.owner.Release(now, q.due != nil) // It may have waited.
+		}
+		batch = append(batch, Sending{cmd, q.direct, q.Eval, n.forgot})
+	}
+	n.stir(c, now)
+	return batch, dropped
+}
