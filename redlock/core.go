@@ -3,18 +3,14 @@ package redlock
 import (
 	"context"
 	"errors"
-	"fmt"
-	"log/slog"
 	"sync/atomic"
 	"time"
 
 	"github.com/seed6c881748/redlock/internal/admission"
-	"github.com/seed6c881748/redlock/internal/brief"
 	"github.com/seed6c881748/redlock/internal/calls"
 	"github.com/seed6c881748/redlock/internal/clockwatch"
 	"github.com/seed6c881748/redlock/internal/dispatch"
 	"github.com/seed6c881748/redlock/internal/link"
-	"github.com/seed6c881748/redlock/internal/node"
 	"github.com/seed6c881748/redlock/internal/quarantine"
 	"github.com/seed6c881748/redlock/internal/waiting"
 )
@@ -97,66 +93,6 @@ func (co *core) stoodStill(due, now time.Time) {
 	if last := co.noticed.Swap(wall); due.UnixNano() > last {
 		co.counters.standstills.Add(1)
 	}
-}
-
-// A nodeObserver makes events of what becomes of a node's connection.
-type nodeObserver struct {
-	r        *core
-	name     string
-	wasUp    atomic.Bool
-	vanished dispatch.Limiter // of the events about keys that have
-}
-
-func (o *nodeObserver) Up() {
-	o.wasUp.Store(true)
-	o.r.notes.begin()
-	o.send(Event{Kind: EventNodeUp})
-}
-
-func (o *nodeObserver) Lost(why error) {
-	o.send(Event{Kind: EventNodeDown, Err: fmt.Errorf("%w (%d of %d nodes left, a quorum is %d)", why, o.r.ready.Up(), len(o.r.nodes), o.r.need)})
-	if d := &o.r.defaults; d.hook == nil && !d.silent && !o.wasUp.Load() { // A first attempt has failed. The second gets its time.
-		time.AfterFunc(2*max(node.ConnectLimit(d.nodeTimeout), d.connectTimeout), func() { o.warnIfNeverUp(why) })
-	}
-}
-
-// warnIfNeverUp logs what nobody may notice otherwise, as the other nodes make a quorum.
-func (o *nodeObserver) warnIfNeverUp(why error) {
-	if o.wasUp.Load() || o.r.calls.Ended(context.Background()) != nil {
-		return
-	}
-	up := o.r.ready.Up()
-	left := "with one more failure nothing can be locked"
-	switch spare := up - o.r.need; {
-	case spare < 0:
-		left = "nothing can be locked"
-	case spare > 0:
-		left = fmt.Sprintf("%d more may fail before nothing can be locked", spare)
-	}
-	slog.Warn("redlock: a node could not be connected to since the start: "+left, //nolint:sloglint // A default is what is wanted.
-		"node", o.name, "error", why, "connected", up, "nodes", len(o.r.nodes), "quorum", o.r.need)
-}
-
-func (o *nodeObserver) Settled(unknown, released int) {
-	o.send(Event{Kind: EventNodeCleaned, Unknown: unknown, Cleaned: released})
-}
-
-func (o *nodeObserver) Unresponsive(why error) { o.send(Event{Kind: EventNodeUnresponsive, Err: why}) }
-
-// vanishedEvery is the least time between two events about keys that a node has lost: a flush is many.
-const vanishedEvery = time.Second
-
-func (o *nodeObserver) Vanished(now time.Time, times int64) {
-	if _, pass := o.vanished.Pass(now, vanishedEvery); pass {
-		o.send(Event{Kind: EventKeysVanished, Err: fmt.Errorf("keys that the node had said it holds are gone before their time (%s so far)", brief.Count(int(times), "lock"))})
-	}
-}
-
-func (o *nodeObserver) Deaf(why error) { o.send(Event{Kind: EventPolling, Err: why}) }
-
-func (o *nodeObserver) send(e Event) {
-	e.Node = o.name
-	o.r.send(context.Background(), e)
 }
 
 type counters struct {

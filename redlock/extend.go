@@ -166,11 +166,11 @@ func (l *Lock) repair(ballots []ballot, le *lease) {
 		r := &repairer{lock: l, loss: n.Has(&l.claim.Trace, i, node.MarkHeld)}
 		r.task = node.Task{
 			Kind: node.RepairRequest, Command: repairCommand(l.claim, le.ms), Trace: &l.claim.Trace, Receiver: r,
-			Limit: l.o.nodeTimeout, Lives: le.validity,
+			Limit: l.o.nodeTimeout, Lives: le.validity, Within: min(left, l.o.nodeTimeout),
 		}
 		// EVAL: it is rare, and not sent again if the script has been forgotten.
 		r.request = node.Request{Task: &r.task, Index: uint16(i), Eval: true}
-		if err := n.Repair(&r.request, min(left, l.o.nodeTimeout)); err != nil {
+		if err := n.Enqueue(&r.request, time.Now()); err != nil {
 			r.Receive(i, node.Outcome{Err: err}, time.Time{})
 		}
 	}

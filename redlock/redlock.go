@@ -16,6 +16,7 @@ import (
 	"github.com/seed6c881748/redlock/internal/dispatch"
 	"github.com/seed6c881748/redlock/internal/lines"
 	"github.com/seed6c881748/redlock/internal/link"
+	"github.com/seed6c881748/redlock/internal/node"
 	"github.com/seed6c881748/redlock/internal/quarantine"
 	"github.com/seed6c881748/redlock/internal/settings"
 	"github.com/seed6c881748/redlock/internal/tokens"
@@ -100,10 +101,13 @@ func New(nodes []Node, opts ...Option) (*Redlock, error) {
 		}
 		seen[n.Name] = i
 		c := link.Config{
-			Name: n.Name, Pool: n.Pool, UnusedKey: o.prefix + reservedMark + "none:" + tokens.New()[:16],
-			Timeout: o.nodeTimeout, ConnectTimeout: o.connectTimeout, Age: o.connectionAge,
-			MaxUnanswered: r.admission.UnansweredLimit(), Silence: admission.Silence, Scripts: handshakeScripts,
-			Observer: &nodeObserver{r: &r.core, name: n.Name}, Readiness: &r.ready, IsEnough: r.isEnough, Clock: r.clock.At,
+			Name: n.Name, Pool: n.Pool, ConnectTimeout: o.connectTimeout, Scripts: handshakeScripts, Readiness: &r.ready,
+			Tell: (&nodeFacts{r: &r.core, name: n.Name}).tell,
+			Node: node.Config{
+				Timeout: o.nodeTimeout, Silence: admission.Silence, Age: o.connectionAge, Clock: r.clock.At,
+				UnusedKey:     o.prefix + reservedMark + "none:" + tokens.New()[:16],
+				MaxUnanswered: r.admission.UnansweredLimit().Load, IsEnough: r.isEnough,
+			},
 		}
 		if r.quarantine != nil {
 			c.Dialect, c.Scripts = r.quarantine, otherScripts

@@ -393,7 +393,7 @@ func TestUnlockIsPendingUntilTheKeysEnd(t *testing.T) {
 func fillBacklog(t *testing.T, n *link.Link) {
 	t.Helper()
 	for n.Status().Backlog < node.MaxBacklog {
-		require.NoError(t, n.Enqueue(&node.Request{Task: &node.Task{Kind: node.Ask, Limit: n.Timeout}}, time.Now()))
+		require.NoError(t, n.Enqueue(&node.Request{Task: &node.Task{Kind: node.Ask, Limit: n.Node.Timeout}}, time.Now()))
 	}
 }
 

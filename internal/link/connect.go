@@ -108,7 +108,7 @@ func (l *Link) replace(ctx context.Context, old *pipeline) {
 
 // handOver has the next connection follow the old one, and says whether it does.
 func (l *Link) handOver(ctx context.Context, old, next *pipeline) bool {
-	ctx, cancel := context.WithTimeout(ctx, l.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, l.Node.Timeout)
 	defer cancel()
 	l.mu.Lock()
 	begins := l.rules.HandOver(old.c, next.c, time.Now())

@@ -2,6 +2,6 @@
 // in package node come to. It decides nothing that a lock depends on.
 //
 // A [Link] is a pipeline to one Redis master that all callers share. What goes up goes through small interfaces: a
-// [node.Receiver] gets the answer to a request, an [Observer] hears what becomes of the connection, a [node.TraceOwner]
-// says how its token is released, and a [Dialect] changes how scripts are sent. [Subscriptions] bring messages.
+// [node.Receiver] gets the answer to a request, a [node.TraceOwner] says how its token is released, and a [Dialect]
+// changes how scripts are sent. Facts go to one function, and [Subscriptions] bring messages.
 package link

@@ -18,7 +18,7 @@ func (c *Config) handshake(ctx context.Context, w *conn.Wire, source *conn.Sourc
 	}
 	steps := append([]conn.Step{c.writeProbe()}, c.scriptSteps()...)
 	elsewhere := false
-	if question, asks := source.DatabaseQuestion(w, c.UnusedKey); asks {
+	if question, asks := source.DatabaseQuestion(w, c.Node.UnusedKey); asks {
 		steps = append(steps, conn.Step{Command: question, Check: func(a conn.Answer) error {
 			elsewhere = conn.IsElsewhere(a)
 			return nil
@@ -37,7 +37,7 @@ func (c *Config) handshake(ctx context.Context, w *conn.Wire, source *conn.Sourc
 		return nil, err
 	}
 	if elsewhere {
-		if err = source.Misplaced(ctx, w, c.UnusedKey); err != nil {
+		if err = source.Misplaced(ctx, w, c.Node.UnusedKey); err != nil {
 			return nil, err
 		}
 	}
@@ -53,7 +53,7 @@ func (c *Config) handshake(ctx context.Context, w *conn.Wire, source *conn.Sourc
 // keys with the prefix in several slots, and one whose user may not write them.
 func (c *Config) writeProbe() conn.Step {
 	return conn.Step{
-		Command: []any{"DEL", c.UnusedKey, c.UnusedKey + "2"},
+		Command: []any{"DEL", c.Node.UnusedKey, c.Node.UnusedKey + "2"},
 		Check: func(a conn.Answer) error {
 			switch conn.ErrorCode(a.Err) {
 			case "CROSSSLOT":

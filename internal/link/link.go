@@ -28,7 +28,7 @@ type Link struct {
 	cancel context.CancelFunc
 	done   chan struct{} // closed when the link's goroutine has ended
 
-	// Never taken with a Lock's, a round's or another link's. Observer, trace owners and dialect
+	// Never taken with a Lock's, a round's or another link's. Tell, trace owners and dialect
 	// are called with it held, receivers never.
 	mu       sync.Mutex
 	work     sync.Cond   // a writer waits for it: something is queued, or the end
@@ -43,12 +43,10 @@ type Link struct {
 // New returns the link to a node that has not been connected to yet. Before it is used, it must be added to
 // Subscriptions.
 func New(c Config) *Link {
-	c.ConnectTimeout = max(node.ConnectLimit(c.Timeout), c.ConnectTimeout)
+	c.ConnectTimeout = max(node.ConnectLimit(c.Node.Timeout), c.ConnectTimeout)
 	l := &Link{Config: c, Source: conn.NewSource(c.Pool), done: make(chan struct{})}
-	l.rules = node.New(node.Config{
-		Timeout: c.Timeout, Silence: c.Silence, Age: c.Age, UnusedKey: c.UnusedKey, Epoch: time.Now(),
-		MaxUnanswered: c.MaxUnanswered.Load, IsEnough: c.IsEnough, Code: conn.ErrorCode, Clock: c.Clock,
-	})
+	l.Node.Epoch, l.Node.Code = time.Now(), conn.ErrorCode
+	l.rules = node.New(l.Node)
 	l.work.L = &l.mu
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	return l
@@ -58,7 +56,7 @@ func New(c Config) *Link {
 func (l *Link) unlock() {
 	n := l.rules
 	for _, f := range n.Facts() {
-		l.tell(&f)
+		l.hear(f)
 	}
 	if takes := int64(n.Takes()); takes != l.takes.Load() {
 		l.takes.Store(takes)
@@ -76,6 +74,22 @@ func (l *Link) unlock() {
 		l.arm()
 	}
 	l.mu.Unlock()
+}
+
+// hear does what a fact asks for, and passes it on. l.mu is held.
+func (l *Link) hear(f node.Fact) {
+	switch f.What {
+	case node.Wanted:
+		go l.run()
+	case node.Joined:
+		l.Readiness.add(1)
+	case node.Left:
+		l.Readiness.add(-1)
+	case node.Stalled:
+		l.Readiness.add(0)
+	default:
+		l.Tell(f)
+	}
 }
 
 // arm sets the timer to when releases are due.
@@ -99,13 +113,6 @@ func (l *Link) Enqueue(q *node.Request, now time.Time) error {
 	l.mu.Lock()
 	defer l.unlock()
 	return l.rules.Enqueue(q, now)
-}
-
-// Repair is Enqueue for a repair, which is dropped unless it can be sent within the given time.
-func (l *Link) Repair(q *node.Request, within time.Duration) error {
-	l.mu.Lock()
-	defer l.unlock()
-	return l.rules.Repair(q, within, time.Now())
 }
 
 // Release gives up the token on this node in the background. Nothing is sent

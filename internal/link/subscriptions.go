@@ -40,7 +40,7 @@ type Subscriptions struct {
 
 	each []*subscription
 
-	mu     sync.Mutex  // never with a link's; an Observer is called with it
+	mu     sync.Mutex  // never with a link's; Config.Tell is called with it
 	wanted int         // calls that wait
 	rest   *time.Timer // stops the listeners; nil: not set
 	closed bool
@@ -244,7 +244,7 @@ func (s *subscription) complain(c Complaint, why error) {
 	defer s.all.mu.Unlock()
 	if !s.said[c] && !s.all.closed {
 		s.said[c] = true
-		s.link.Observer.Deaf(why)
+		s.link.Tell(node.Fact{What: node.Deaf, Why: why})
 	}
 }
 

@@ -23,10 +23,11 @@ func (n *Node) Answer(c *Conn, reply any, err error, now time.Time) (q *Request,
 	}
 	direct := q.direct
 	if direct {
-		complete := false
-		if out, err, complete = n.direct(c, q, reply, err); !complete {
+		var complete, long bool
+		if out, err, complete, long = c.half.take(q, reply, err); !complete {
 			return q, out, Goes
 		}
+		n.scriptsOnly = n.scriptsOnly || long
 	}
 	n.inFlight.remove(q)
 	if q.Kind != Aside {

@@ -12,11 +12,6 @@ package node
 // maxDirect is the longest value for which a node goes on to be asked directly.
 const maxDirect = 1 << 20
 
-// mayBeDirect reports whether the request is to be sent without its script.
-func (n *Node) mayBeDirect(c *Conn, q *Request) bool {
-	return q.Command.IsDirect() && !q.Eval && c.Dialect == nil && !c.scriptsOnly && !n.scriptsOnly
-}
-
 // A directReply is the reply to a SET whose PTTL is still to be answered.
 type directReply struct {
 	waits bool
@@ -24,25 +19,23 @@ type directReply struct {
 	err   error
 }
 
-// direct takes one of the two replies to the oldest request, a direct one. The second completes it: then
-// out is what they say, unless err is an error of the server.
-func (n *Node) direct(c *Conn, q *Request, reply any, err error) (out Outcome, failed error, complete bool) {
-	first := &c.half
+// take takes one of the two replies to the oldest request, a direct one. The second completes it: then
+// out is what they say, unless failed is an error of the server. long: the key's value is too long to be asked for again.
+func (first *directReply) take(q *Request, reply any, err error) (out Outcome, failed error, complete, long bool) {
 	if !first.waits {
 		*first = directReply{true, reply, err}
-		return out, nil, false
+		return out, nil, false, false
 	}
 	value, failed := first.value, first.err
 	*first = directReply{}
 	if failed != nil {
-		return out, failed, true
+		return out, failed, true, false
 	}
-	if v, ok := value.([]byte); ok && len(v) > maxDirect {
-		n.scriptsOnly = true
-	}
+	v, ok := value.([]byte)
+	long = ok && len(v) > maxDirect
 	left, ok := reply.(int64)
 	if err != nil || !ok {
 		left = -1 // Not known: as if it had no expiry.
 	}
-	return q.Command.Script.Direct(q.Command.Args[0], value, left), nil, true
+	return q.Command.Script.Direct(q.Command.Args[0], value, left), nil, true, long
 }

@@ -38,6 +38,7 @@ func (n *Node) Enqueue(q *Request, now time.Time) error {
 	case n.state == Idle:
 		n.want()
 	}
+	q.sent = n.since(now)
 	n.push(q)
 	return nil
 }
@@ -88,12 +89,6 @@ func (n *Node) Aside(i int, cmd Command, r Receiver, now time.Time) (sent bool) 
 		n.push(&Request{Task: &Task{Kind: Aside, Command: cmd, Receiver: r, Limit: n.Timeout}, Index: uint16(i), Eval: true})
 	}
 	return sent
-}
-
-// Repair is Enqueue for a repair, which is dropped unless it can be sent within the given time.
-func (n *Node) Repair(q *Request, within time.Duration, now time.Time) error {
-	q.gone = after(n.since(now), within)
-	return n.Enqueue(q, now)
 }
 
 // Withdraw takes back a request that has not been written. Releases stay.

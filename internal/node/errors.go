@@ -17,7 +17,6 @@ var (
 	ErrSilent            = errors.New("the node has not answered earlier requests")
 	ErrBehind            = fmt.Errorf("%w", ErrSilent) // and answers all the time: a queue, and no lost packet or standstill
 	ErrUnreached         = errors.New("not connected yet")
-	errUnasked           = errors.New("the server sent a reply that nobody asked for")
 	ErrWithdrawn         = errors.New("not asked: it had been given up, or was over")
 )
 

@@ -118,6 +118,14 @@ func (n *Node) leave() {
 	n.state = Connecting
 }
 
+// reportLoss tells of each loss once.
+func (n *Node) reportLoss(why error) {
+	if !n.lost && !n.closing {
+		n.lost = true
+		n.tell(Fact{What: Lost, Why: why})
+	}
+}
+
 // leaveOpen takes all requests from a connection that has ended, and returns those that have failed.
 func (n *Node) leaveOpen(now time.Time) (failed []*Request) {
 	n.settle()

@@ -41,7 +41,7 @@ func (n *Node) Next(c *Conn, batch []Sending, now time.Time) (_ []Sending, dropp
 		}
 		switch {
 		case q.Trace != nil && q.Kind != Release && q.mark()&MarkReleased != 0,
-			q.Kind == RepairRequest && since > q.gone:
+			q.Kind == RepairRequest && since > after(q.sent, q.Within):
 			// Its release came first, and is on the wire; or the lock has lapsed.
 			dropped = append(dropped, q)
 			continue
@@ -51,7 +51,7 @@ func (n *Node) Next(c *Conn, batch []Sending, now time.Time) (_ []Sending, dropp
 		} else if q == c.last {
 			c.holds, limit = true, len(batch)+1
 		}
-		q.sent, q.direct = since, n.mayBeDirect(c, q)
+		q.sent, q.direct = since, q.Command.IsDirect() && !q.Eval && c.Dialect == nil && !c.scriptsOnly && !n.scriptsOnly
 		n.inFlight.push(q)
 		cmd := q.Command
 		if cmd.Timed {

@@ -85,6 +85,16 @@ func (n *Node) backlog() int { return n.queue.len + n.inFlight.len }
 // push queues a request.
 func (n *Node) push(q *Request) { n.queue.push(q) }
 
+// tell notes a fact.
+func (n *Node) tell(f Fact) { n.facts = append(n.facts, f) }
+
+// Facts returns those that have come up since it was last called, in their order. They are valid until the next step.
+func (n *Node) Facts() []Fact {
+	facts := n.facts
+	n.facts = n.facts[:0]
+	return facts
+}
+
 // State is where the node's connection is in its life.
 func (n *Node) State() State { return n.state }
 

@@ -12,8 +12,9 @@ type Task struct {
 	Limit    time.Duration // the node timeout; silence is judged by it too
 	Lives    time.Duration // lock, repair, extend: for how long the keys live at least that a yes speaks of; else 0
 
-	gone time.Duration // of a repair: when the lock has lapsed, since the node's epoch
-	look *lookTask     // of a look, whether something has come late
+	Within time.Duration // repair: later than that after it was queued it is not written, as the lock may have lapsed
+
+	look *lookTask // of a look, whether something has come late
 }
 
 // A Request is a task for one node. Its fields below the task are
@@ -23,7 +24,7 @@ type Request struct {
 
 	next, prev *Request
 	queue      *requestQueue // the one it is in
-	sent       time.Duration // when it was written, since the node's epoch
+	sent       time.Duration // since the node's epoch: when it was queued, and then when it was written
 	Index      uint16        // the node's place in the round; constant
 	due        *dueRelease   // of a release that is sent again; nil: it is the first
 	Eval       bool          // the server did not know the script's hash

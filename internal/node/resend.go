@@ -195,3 +195,11 @@ func (n *Node) takeBack(q *Request) bool {
 	n.releases.out--
 	return true
 }
+
+// settle tells what was settled, when nothing is owed any more or the connection has ended.
+func (n *Node) settle() {
+	if n.unknown > 0 || n.settled > 0 {
+		n.tell(Fact{What: Settled, Unknown: n.unknown, Released: n.settled})
+	}
+	n.unknown, n.settled = 0, 0
+}
