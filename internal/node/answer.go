@@ -24,7 +24,7 @@ func (n *Node) Answer(c *Conn, reply any, err error, now time.Time) (q *Request,
 	direct := q.direct
 	if direct {
 		var complete, long bool
-		if out, err, complete, long = c.half.take(q, reply, err); !complete {
+		if out, complete, long, err = c.half.take(q, reply, err); !complete {
 			return q, out, Goes
 		}
 		n.scriptsOnly = n.scriptsOnly || long
@@ -46,7 +46,7 @@ func (n *Node) Answer(c *Conn, reply any, err error, now time.Time) (q *Request,
 		n.looked(q.look, reply, err, now)
 		return q, out, Goes
 	case err != nil:
-		out.Err, turn = n.refused(c, q, err, now)
+		turn, out.Err = n.refused(c, q, err, now)
 	default:
 		if !direct {
 			out = q.Command.Script.Decode(reply)

@@ -21,15 +21,15 @@ type directReply struct {
 
 // take takes one of the two replies to the oldest request, a direct one. The second completes it: then
 // out is what they say, unless failed is an error of the server. long: the key's value is too long to be asked for again.
-func (first *directReply) take(q *Request, reply any, err error) (out Outcome, failed error, complete, long bool) {
+func (first *directReply) take(q *Request, reply any, err error) (out Outcome, complete, long bool, failed error) {
 	if !first.waits {
 		*first = directReply{true, reply, err}
-		return out, nil, false, false
+		return out, false, false, nil
 	}
 	value, failed := first.value, first.err
 	*first = directReply{}
 	if failed != nil {
-		return out, failed, true, false
+		return out, true, false, failed
 	}
 	v, ok := value.([]byte)
 	long = ok && len(v) > maxDirect
@@ -37,5 +37,5 @@ func (first *directReply) take(q *Request, reply any, err error) (out Outcome, f
 	if err != nil || !ok {
 		left = -1 // Not known: as if it had no expiry.
 	}
-	return q.Command.Script.Direct(q.Command.Args[0], value, left), nil, true, long
+	return q.Command.Script.Direct(q.Command.Args[0], value, left), true, long, nil
 }

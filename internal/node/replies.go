@@ -8,7 +8,7 @@ import (
 // This file is about error replies: which of them leave something to do.
 
 // refused handles an error reply, and says whether the request goes once more.
-func (n *Node) refused(c *Conn, q *Request, err error, now time.Time) (error, Turn) {
+func (n *Node) refused(c *Conn, q *Request, err error, now time.Time) (Turn, error) {
 	code := n.Code(err)
 	if code == "NOSCRIPT" && !q.Eval {
 		// SCRIPT FLUSH, or another server behind the same address. A lock may be
@@ -17,11 +17,11 @@ func (n *Node) refused(c *Conn, q *Request, err error, now time.Time) (error, Tu
 		// always the last to answer, nothing else would bring the script back.
 		if q.Kind == LockRequest && q.mark()&MarkReleased != 0 {
 			q.note(Refused)
-			return err, Told
+			return Told, err
 		}
 		q.Eval, n.forgot = true, true
 		n.push(q)
-		return nil, Goes
+		return Goes, nil
 	}
 	happened := Unclear // Behind a proxy that has given up, it may have been carried out, or be yet.
 	if refusals[code] {
@@ -31,7 +31,7 @@ func (n *Node) refused(c *Conn, q *Request, err error, now time.Time) (error, Tu
 		c.scriptsOnly = true
 		if q.mark()&MarkReleased == 0 {
 			n.push(q)
-			return nil, Goes
+			return Goes, nil
 		}
 		happened = Refused
 	}
@@ -41,7 +41,7 @@ func (n *Node) refused(c *Conn, q *Request, err error, now time.Time) (error, Tu
 	if q.Kind == Release {
 		n.released(q, false, now)
 	}
-	return err, Told
+	return Told, err
 }
 
 // refusals are the errors by which a server says that it has not carried out a
