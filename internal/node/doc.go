@@ -1,10 +1,15 @@
-// Package node is about one Redis master: a pipeline that all callers share, which never
-// loses a release and settles every request whose outcome a broken connection has left
-// unknown.
+// Package node has the rules of one Redis master: what is sent to it and when, what its answers mean, what a token may
+// have left on it, and what is released again until nothing can be left.
 //
-// It knows scripts, tokens and replies. What a script asks for, who holds what, and how
-// many nodes there are, it does not know. What goes up goes through small interfaces: a
-// [Receiver] gets the answer to a request, an [Observer] hears what becomes of the connection, a
-// [TraceOwner] says how its token is released, and a [Dialect] changes how scripts are
-// sent. [Subscriptions] bring messages.
+// They are a value, a [Node], without a mutex, a goroutine, a clock or a connection. Whoever drives it calls a step when
+// something happens, never two at a time, with the time: a request comes ([Node.Enqueue]), the writer has room
+// ([Node.Next]), a reply has come ([Node.Answer]), a connection works ([Node.Connected]) or has ended ([Node.End],
+// [Node.Ended]), an instant has come that the rules have asked for ([Node.Tick], [Node.Watch]). After each step the
+// driver passes on [Node.Facts], and asks [Node.Alarm] and [Node.Due] when to call again. Package link does so; a search
+// can, too, as all that happens is in its hand.
+//
+// The rules know scripts, tokens and replies. What a script asks for, who holds what, and how
+// many nodes there are, they do not know. A [Receiver] gets the answer to a request, a
+// [TraceOwner] says how its token is released, and a [ConnDialect] changes how scripts are
+// sent.
 package node
