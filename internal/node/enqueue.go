@@ -91,9 +91,10 @@ func (n *Node) Aside(i int, cmd Command, r Receiver, now time.Time) (sent bool) 
 	return sent
 }
 
-// Withdraw takes back a request that has not been written. Releases stay.
-func (n *Node) Withdraw(q *Request) {
-	if q.Kind != Release && q.queue == &n.queue {
+// Withdraw takes back a request that has not been written, and says whether it does. Releases stay.
+func (n *Node) Withdraw(q *Request) (taken bool) {
+	if taken = q.Kind != Release && q.queue == &n.queue; taken {
 		n.queue.remove(q)
 	}
+	return taken
 }

@@ -1,0 +1,190 @@
+package world
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/seed6c881748/redlock/internal/node"
+)
+
+// A move is something that happens: one of the table, for one of several things.
+type move struct{ what, arg uint8 }
+
+// everything that may happen; %s is for which token, or which message.
+var everything = []struct {
+	name string
+	of   func(w *world) int // for how many things it may happen
+	may  func(w *world, i int) bool
+	do   func(w *world, i int)
+}{
+	{"token %s: a lock is asked for", tokens, func(w *world, i int) bool {
+		t := w.attempts[i]
+		return !t.locked && !t.foreign && !w.ended && (i == 0 || w.attempts[i-1].locked) // They are alike.
+	}, func(w *world, i int) {
+		w.attempts[i].locked = true
+		w.ask(w.attempts[i], node.LockRequest, lock)
+	}},
+	{"token %s: the lock is extended", tokens, func(w *world, i int) bool {
+		return w.holds(i) && w.attempts[i].extended < w.extensions
+	}, func(w *world, i int) {
+		w.attempts[i].extended++
+		w.ask(w.attempts[i], node.Ask, extend)
+	}},
+	{"token %s: the lock is repaired", tokens, func(w *world, i int) bool {
+		return w.holds(i) && w.attempts[i].missing && w.attempts[i].repaired < w.repairs
+	}, func(w *world, i int) {
+		w.attempts[i].repaired++
+		w.attempts[i].missing = false
+		w.ask(w.attempts[i], node.RepairRequest, repair)
+	}},
+	{"token %s is released", tokens, func(w *world, i int) bool {
+		return w.holds(i) || w.attempts[i].foreign && !w.attempts[i].released && !w.ended
+	}, func(w *world, i int) {
+		w.attempts[i].released = true
+		w.ask(w.attempts[i], node.Release, w.attempts[i].release())
+	}},
+	{"token %s: what was not written is taken back, and the rest released", tokens, func(w *world, i int) bool {
+		return w.withdraws && w.holds(i)
+	}, func(w *world, i int) {
+		t := w.attempts[i]
+		t.released = true
+		for _, c := range w.calls {
+			c.done = c.of == t && w.n.Withdraw(c.q) || c.done
+		}
+		w.n.Release(&t.Trace, 0, w.at())
+		w.after()
+	}},
+
+	{"the writer writes", once, func(w *world, _ int) bool { return w.c != nil && w.n.Queued(w.c) > 0 }, func(w *world, _ int) { w.write() }},
+	{"the server carries out the next request", once, func(w *world, _ int) bool { return len(w.wire) > 0 }, func(w *world, _ int) { w.serve() }},
+	{"its answer is heard", once, func(w *world, _ int) bool { return len(w.replies) > 0 }, func(w *world, _ int) { w.read() }},
+	{"the server refuses the next request", once, func(w *world, _ int) bool {
+		return w.isNext() && w.done.refusals < w.refusals
+	}, func(w *world, _ int) {
+		w.done.refusals++
+		m := w.wire[0]
+		w.wire = w.wire[1:]
+		w.hear(reply{to: m, err: errors.New("BUSY a script")})
+	}},
+	{"a proxy gives up on the next request, which goes on", once, func(w *world, _ int) bool {
+		return w.isNext() && w.done.giveUps < w.giveUps
+	}, func(w *world, _ int) {
+		w.done.giveUps++
+		m := w.wire[0]
+		w.wire = w.wire[1:]
+		w.delay(m)
+		w.hear(reply{to: m, err: errors.New("ERR upstream timeout")})
+	}},
+	{"the answer is nonsense", once, func(w *world, _ int) bool {
+		return len(w.replies) > 0 && w.replies[0].err == nil && w.done.nonsense < w.nonsense
+	}, func(w *world, _ int) {
+		w.done.nonsense++
+		w.replies[0].value = "QUEUED"
+		w.read()
+	}},
+
+	{"the connection breaks", once, func(w *world, _ int) bool { return w.c != nil && w.done.breaks < w.breaks }, func(w *world, _ int) {
+		w.done.breaks++
+		w.end(errors.New("broken"))
+	}},
+	{"nothing comes for a second, and the watchdog looks", once, func(w *world, _ int) bool {
+		return w.c != nil && len(w.wire) > 0 && w.done.silences < w.silences
+	}, func(w *world, _ int) {
+		w.done.silences++
+		w.silence()
+	}},
+	{"connecting fails", once, func(w *world, _ int) bool { return w.isConnecting() && w.done.fails < w.fails }, func(w *world, _ int) {
+		w.done.fails++
+		failed, why := w.n.Rest(errors.New("refused"), w.at())
+		w.after()
+		w.fail(failed, why)
+		if w.n.MayEnd() {
+			w.leave()
+		}
+	}},
+	{"a connection is made", once, func(w *world, _ int) bool { return w.isConnecting() }, func(w *world, _ int) { w.connect() }},
+	{"another connection is to follow", once, func(w *world, _ int) bool {
+		return w.c != nil && w.next == nil && w.done.renewals < w.renewals
+	}, func(w *world, _ int) {
+		w.done.renewals++
+		if w.next = new(node.Conn); !w.n.HandOver(w.c, w.next, w.at()) {
+			w.next = nil
+		}
+		w.after()
+	}},
+	{"that does not come to it, and the old one goes on", once, func(w *world, _ int) bool { return w.c != nil && w.next != nil }, func(w *world, _ int) {
+		w.n.Stay(w.c)
+		w.next = nil
+		w.after()
+	}},
+	{"the node is closed", once, func(w *world, _ int) bool { return w.closes && !w.ended }, func(w *world, _ int) {
+		w.ended = true
+		switch over := w.n.Close(w.at()); {
+		case w.n.State() == node.Closed:
+			w.over = true
+		case over && w.c == nil:
+			w.leave()
+		}
+		w.after()
+	}},
+	{"the instant comes that the node has asked for", once, func(w *world, _ int) bool {
+		return w.c != nil && w.due > 0 && w.done.ticks < w.ticks
+	}, func(w *world, _ int) {
+		w.done.ticks++
+		w.tick()
+	}},
+
+	{"late comes the %s", func(w *world) int { return len(w.late) }, func(w *world, i int) bool {
+		return !slices.ContainsFunc(w.late[:i], func(m message) bool { return m.script == w.late[i].script && m.tokens[0] == w.late[i].tokens[0] })
+	}, func(w *world, i int) {
+		m := w.late[i]
+		w.late = slices.Delete(slices.Clone(w.late), i, i+1)
+		w.carry(m)
+	}},
+	{"more than an hour passes", once, func(w *world, _ int) bool { return len(w.late) == 0 && w.done.hours < w.hours }, func(w *world, _ int) {
+		w.done.hours++
+		w.now += ttl + 1e9
+		if w.until <= w.now {
+			w.key = 0
+		}
+	}},
+	{"the server loses its keys", once, func(w *world, _ int) bool { return w.key > 0 && w.done.flushes < w.flushes }, func(w *world, _ int) {
+		w.done.flushes++
+		w.key = 0
+	}},
+	{"the server forgets its scripts", once, func(w *world, _ int) bool { return w.knows && w.done.forgets < w.forgets }, func(w *world, _ int) {
+		w.done.forgets++
+		w.knows = false
+	}},
+	{"another client locks", once, func(w *world, _ int) bool { return w.other && !w.locked && w.key == 0 }, func(w *world, _ int) {
+		w.locked, w.key, w.until = true, -1, w.now+2*ttl
+	}},
+	{"the other client unlocks", once, func(w *world, _ int) bool { return w.key == -1 }, func(w *world, _ int) { w.key = 0 }},
+}
+
+func once(*world) int     { return 1 }
+func tokens(w *world) int { return len(w.attempts) }
+
+// holds reports whether token i may be used by its own client.
+func (w *world) holds(i int) bool {
+	return w.attempts[i].locked && !w.attempts[i].released && !w.ended
+}
+
+// isNext reports whether the server has answered all before the next request, and that one is a script's.
+func (w *world) isNext() bool {
+	return len(w.wire) > 0 && len(w.replies) == 0 && w.wire[0].script != nil
+}
+
+func (w *world) isConnecting() bool { return w.c == nil && !w.over && w.n.State() != node.Idle }
+
+// moves appends those that may happen now.
+func (w *world) moves(all []move) []move {
+	for k := range everything {
+		for i := range everything[k].of(w) {
+			if everything[k].may(w, i) {
+				all = append(all, move{uint8(k), uint8(i)})
+			}
+		}
+	}
+	return all
+}

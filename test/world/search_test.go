@@ -1,0 +1,262 @@
+package world
+
+import (
+	"fmt"
+	"hash/maphash"
+	"math/rand/v2"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/seed6c881748/redlock/internal/node"
+)
+
+// The search visits every state that the world can get into, breadth first: the first state that is wrong is one of
+// those with the shortest way. A state is not kept: it is played again from the start.
+
+// A visit is how the search has come to a state.
+type visit struct {
+	from int32
+	move move
+}
+
+// way is that to a visit.
+func way(visits []visit, at int32) []move {
+	var moves []move
+	for ; at > 0; at = visits[at].from {
+		moves = append(moves, visits[at].move)
+	}
+	for i, j := 0, len(moves)-1; i < j; i, j = i+1, j-1 {
+		moves[i], moves[j] = moves[j], moves[i]
+	}
+	return moves
+}
+
+func play(l limits, moves []move) *world {
+	w := newWorld(l)
+	for _, m := range moves {
+		everything[m.what].do(w, int(m.arg))
+	}
+	return w
+}
+
+// search returns the way to a state that is wrong, in words, and how many states there are.
+func search(l limits, most int) (story []string, states int) {
+	visits, seen, h := []visit{{}}, map[uint64]bool{}, hasher{seed: maphash.MakeSeed()}
+	seen[h.of(newWorld(l))] = true
+	var moves []move
+	for at := int32(0); int(at) < len(visits) && len(visits) < most; at++ {
+		before := way(visits, at)
+		moves = play(l, before).moves(moves[:0])
+		for _, m := range moves {
+			w := play(l, append(before, m))
+			if sum := h.of(w); seen[sum] {
+				continue
+			} else {
+				seen[sum] = true
+			}
+			visits = append(visits, visit{at, m})
+			if why := w.finish(); why != "" {
+				return tell(l, append(before, m), why), len(visits)
+			}
+		}
+	}
+	return nil, len(visits)
+}
+
+// wander makes random moves, many times, until the given time has passed.
+func wander(l limits, depth int, seed uint64, until time.Time) (story []string, walks int) {
+	r := rand.New(rand.NewPCG(seed, 0))
+	var may []move
+	for ; time.Now().Before(until); walks++ {
+		w := newWorld(l)
+		var moves []move
+		for range depth {
+			if may = w.moves(may[:0]); len(may) == 0 || w.broken != "" {
+				break
+			}
+			m := may[r.IntN(len(may))]
+			moves = append(moves, m)
+			everything[m.what].do(w, int(m.arg))
+		}
+		if why := w.finish(); why != "" {
+			return tell(l, shorten(l, moves), why), walks
+		}
+	}
+	return nil, walks
+}
+
+// shorten leaves out what is not needed for a wrong end.
+func shorten(l limits, moves []move) []move {
+	for i := 0; i < len(moves); {
+		less := append(append([]move{}, moves[:i]...), moves[i+1:]...)
+		if isWrong(l, less) {
+			moves, i = less, 0
+		} else {
+			i++
+		}
+	}
+	return moves
+}
+
+// isWrong reports whether the moves may happen one after the other, and end in what is wrong.
+func isWrong(l limits, moves []move) bool {
+	w := newWorld(l)
+	for _, m := range moves {
+		e := everything[m.what]
+		if int(m.arg) >= e.of(w) || !e.may(w, int(m.arg)) {
+			return false
+		}
+		e.do(w, int(m.arg))
+	}
+	return w.finish() != ""
+}
+
+// tell has the moves in words.
+func tell(l limits, moves []move, why string) (story []string) {
+	w := newWorld(l)
+	for i, m := range moves {
+		e, of := everything[m.what], ""
+		switch {
+		case strings.HasPrefix(e.name, "late"):
+			of = w.late[m.arg].String()
+		case strings.Contains(e.name, "%s"):
+			of = fmt.Sprint(m.arg + 1)
+		}
+		story = append(story, fmt.Sprintf("%d. %s", i+1, strings.Replace(e.name, "%s", of, 1)))
+		e.do(w, int(m.arg))
+	}
+	return append(story, "Then, with nothing else going wrong: "+why+".")
+}
+
+// A hasher makes a number of all that a world has and refers to, whether exported or not. Two worlds with the same number
+// have the same future.
+type hasher struct {
+	seed maphash.Seed
+	buf  []byte
+	at   map[unsafe.Pointer]uint16
+}
+
+// uncounted are fields that have no influence on what happens: statistics, and what is the same in all worlds.
+var uncounted = map[string]bool{
+	"Node.Config": true, "Node.rtt": true, "Node.takes": true, "Node.cleaned": true, "Node.unknowns": true, "Node.facts": true, "Node.unknown": true,
+	"Node.settled": true, "Node.vanished": true, "world.limits": true, "call.w": true, "dueReleases.dropped": true, "Conn.why": true, "Node.down": true,
+}
+
+func (h *hasher) of(w *world) uint64 {
+	h.buf = h.buf[:0]
+	h.at = make(map[unsafe.Pointer]uint16, 32)
+	h.add(reflect.ValueOf(w))
+	return maphash.Bytes(h.seed, h.buf)
+}
+
+func (h *hasher) number(n uint64) {
+	for ; n >= 0x80; n >>= 7 {
+		h.buf = append(h.buf, byte(n)|0x80)
+	}
+	h.buf = append(h.buf, byte(n))
+}
+
+var scriptType = reflect.TypeFor[*node.Script]()
+
+func (h *hasher) add(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Pointer:
+		p := v.UnsafePointer()
+		if p == nil {
+			h.buf = append(h.buf, 0)
+			return
+		}
+		if v.Type() == scriptType {
+			h.buf = append(h.buf, (*node.Script)(p).Name...)
+			return
+		}
+		if i, ok := h.at[p]; ok {
+			h.number(uint64(i))
+			return
+		}
+		h.at[p] = uint16(len(h.at) + 1)
+		h.number(uint64(len(h.at)))
+		h.add(v.Elem())
+	case reflect.Struct:
+		for _, i := range fields(v.Type()) {
+			h.add(v.Field(i))
+		}
+	case reflect.Slice, reflect.Array:
+		h.number(uint64(v.Len()))
+		for i := range v.Len() {
+			h.add(v.Index(i))
+		}
+	case reflect.Interface:
+		if v.IsNil() {
+			h.buf = append(h.buf, 0)
+			return
+		}
+		h.buf = append(h.buf, 1)
+		h.add(v.Elem())
+	case reflect.Bool:
+		if v.Bool() {
+			h.buf = append(h.buf, 1)
+		} else {
+			h.buf = append(h.buf, 0)
+		}
+	case reflect.String:
+		h.buf = append(h.buf, v.String()...)
+	case reflect.Float64, reflect.Func:
+	default:
+		if v.CanInt() {
+			h.number(uint64(v.Int()))
+		} else {
+			h.number(v.Uint())
+		}
+	}
+}
+
+var counted = map[reflect.Type][]int{}
+
+// fields are those of a struct that count.
+func fields(t reflect.Type) []int {
+	all, ok := counted[t]
+	if !ok {
+		for i := range t.NumField() {
+			if f := t.Field(i); !uncounted[t.Name()+"."+f.Name] && f.Type != reflect.TypeFor[*time.Location]() {
+				all = append(all, i)
+			}
+		}
+		counted[t] = all
+	}
+	return all
+}
+
+// usual searches go to the end, and take some seconds together.
+var usual = []struct {
+	name string
+	limits
+}{
+	{"what comes late", limits{tokens: 1, breaks: 2, fails: 1, ticks: 2, hours: 1, other: true}},
+	{"a proxy", limits{tokens: 1, breaks: 1, giveUps: 1, ticks: 2, hours: 1, nonsense: 1}},
+	{"refusals", limits{tokens: 1, breaks: 1, refusals: 2, giveUps: 1, ticks: 2}},
+	{"extensions and repairs", limits{tokens: 1, breaks: 1, ticks: 1, extensions: 1, repairs: 1, flushes: 1, withdraws: true}},
+	{"a min hold", limits{tokens: 1, breaks: 1, ticks: 1, extensions: 1, leaves: true, hours: 1}},
+	{"another process releases", limits{tokens: 1, breaks: 2, fails: 1, refusals: 1, ticks: 2, hours: 1, foreign: true}},
+	{"the end", limits{tokens: 1, breaks: 1, fails: 1, refusals: 1, ticks: 1, closes: true, withdraws: true}},
+	{"connections made anew", limits{tokens: 1, breaks: 1, refusals: 1, renewals: 1, extensions: 1}},
+	{"scripts forgotten", limits{tokens: 1, breaks: 1, forgets: 2, extensions: 1, withdraws: true}},
+	{"silence", limits{tokens: 1, breaks: 1, silences: 1, ticks: 1, withdraws: true}},
+	{"two tokens", limits{tokens: 2, breaks: 1, ticks: 1}},
+}
+
+func TestUsual(t *testing.T) {
+	for _, s := range usual {
+		t.Run(s.name, func(t *testing.T) {
+			began := time.Now()
+			story, states := search(s.limits, 400000)
+			if len(story) > 0 {
+				t.Fatalf("after %d states:\n%s", states, strings.Join(story, "\n"))
+			}
+			t.Logf("%d states in %v", states, time.Since(began).Round(time.Millisecond))
+		})
+	}
+}

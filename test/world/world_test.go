@@ -1,0 +1,462 @@
+// Package world has one node's rules (internal/node) run beside a network and a server that the test plays. A search
+// tries what may happen, in any order, and holds each state against what must never be.
+package world
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/seed6c881748/redlock/internal/node"
+)
+
+// limits say how often what may happen, happens at most.
+type limits struct {
+	tokens                                  int  // attempts, one after the other or together, on one resource
+	breaks, fails, refusals, giveUps, ticks int  // of the connection, of connecting, by the server, by a proxy; instants that the node has asked for
+	extensions, repairs                     int  // of each lock
+	nonsense                                int  // answers that no script gives
+	silences, flushes, forgets, renewals    int  // watchdogs that find nothing answered; keys lost; scripts forgotten; connections made anew
+	hours                                   int  // long times, in which nothing is on its way any more
+	withdraws, closes, foreign, leaves      bool // requests are taken back; Close; another process releases; releases may leave the keys
+	other                                   bool // another client locks and unlocks, too
+}
+
+// A token is an attempt's.
+type token struct {
+	node.Trace
+
+	id       int
+	leaves   bool
+	locked   bool // its lock request was handed to the node
+	missing  bool // an extension has found nothing, and a repair may follow
+	released bool // its release was
+	foreign  bool // another process has done that, whose token it is
+	removed  bool // a release of it has removed the key
+	undone   bool // its key was set behind a release, by what came late
+
+	extended, repaired int
+}
+
+const ttl = time.Hour
+
+func (t *token) Life() time.Duration { return ttl }
+func (t *token) LeavesKeys() bool    { return t.leaves }
+func (t *token) Keys() []any         { return resource }
+func (t *token) Value() any          { return t.id }
+
+func (t *token) Release(time.Time, bool) (node.Command, node.Receiver) {
+	return t.command(t.release()), nil
+}
+
+func (t *token) release() *node.Script {
+	if t.leaves {
+		return leave
+	}
+	return release
+}
+
+func (t *token) command(s *node.Script) node.Command {
+	return node.Command{Script: s, Keys: resource, Args: []any{t.id}}
+}
+
+var resource = []any{"a"}
+
+// script returns one of which the server knows what it does.
+func script(name string, stances map[string]node.Stance) *node.Script {
+	return node.NewScript(name, name, func(reply any) node.Outcome {
+		said, _ := reply.(string)
+		stance, ok := stances[said]
+		if !ok {
+			return node.Unexpected(name, reply)
+		}
+		out := node.Outcome{Stance: stance}
+		if stance != node.Yes {
+			out.Err = errors.New(said)
+		}
+		return out
+	})
+}
+
+var (
+	says    = map[string]node.Stance{"yes": node.Yes, "no": node.No, "gone": node.Gone}
+	lock    = script("lock", says)
+	extend  = script("extension", says)
+	repair  = script("repair", says)
+	release = script("release", says)
+	leave   = script("release with a min hold", says)
+)
+
+func isRelease(s *node.Script) bool { return s == release || s == leave }
+
+// A call is a request that somebody waits for.
+type call struct {
+	w        *world
+	of       *token
+	kind     node.Kind
+	q        *node.Request
+	answered bool
+	done     bool // taken back, or refused
+}
+
+func (c *call) Receive(_ int, out node.Outcome, _ time.Time) {
+	switch {
+	case c.answered:
+		c.w.wrong("a call is answered twice")
+	case c.done:
+		c.w.wrong("a call is answered that was refused or taken back")
+	case c.kind == node.Release && out.Stance == node.Yes && !c.of.removed:
+		c.w.wrong("a release says that it has removed the key, and none has")
+	case c.kind == node.Release && (out.Stance == node.No || out.Stance == node.Gone) && c.of.removed:
+		c.w.wrong("a release says that the lock was lost, and one has removed it")
+	}
+	c.answered = true
+	c.of.missing = c.kind == node.Ask && out.Stance == node.Gone
+}
+
+// A message is a request on its way to the server.
+type message struct {
+	script *node.Script // nil: a PING
+	tokens []any
+	eval   bool
+}
+
+func (m message) String() string {
+	if m.script == nil {
+		return "PING"
+	}
+	return fmt.Sprint(m.script.Name, " of ", m.tokens)
+}
+
+// A reply is on its way back.
+type reply struct {
+	to    message
+	value any
+	err   error
+}
+
+// A world is a node's rules, what is on its way, and the server. What is not exported of the rules is in its hash, too.
+type world struct {
+	limits
+
+	n       *node.Node
+	c, next *node.Conn // the connection; nil: there is none. The one that is to follow
+	now     time.Duration
+	due     time.Duration // when the node has asked to be called; 0: not
+	wire    []message     // of the connection, in order
+	replies []reply
+	late    []message // of connections that have ended, or given up by a proxy
+
+	key      int           // whose token the server has; 0: nobody's, -1: the other client's
+	until    time.Duration // until when
+	goes     bool          // not for much longer: a release has left the key for a min hold
+	knows    bool          // the scripts
+	timeless bool          // keys do not expire, as the end is looked at
+
+	attempts        []*token
+	calls           []*call
+	done            limits
+	joined, lost    bool // as the facts say
+	locked, closing bool // the other client has; the node is
+	over            bool // closed
+	ended           bool // Close was
+	broken          string
+}
+
+var epoch = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+
+func newWorld(l limits) *world {
+	w := &world{limits: l, knows: true}
+	w.n = node.New(node.Config{
+		Timeout: 250 * time.Millisecond, Silence: time.Second, Epoch: epoch, UnusedKey: "none",
+		MaxUnanswered: func() int64 { return 100 }, IsEnough: func() bool { return false },
+		Code: func(err error) string { word, _, _ := strings.Cut(fmt.Sprint(err), " "); return word },
+	})
+	for i := range l.tokens {
+		t := &token{id: i + 1, leaves: l.leaves}
+		if l.foreign && i == l.tokens-1 {
+			t.foreign = true
+			t.BeginForeign(t, 1, 100)
+			w.late = append(w.late, message{script: lock, tokens: []any{t.id}})
+		} else {
+			t.Begin(t, 1)
+		}
+		w.attempts = append(w.attempts, t)
+	}
+	return w
+}
+
+func (w *world) wrong(why string) {
+	if w.broken == "" {
+		w.broken = why
+	}
+}
+
+func (w *world) at() time.Time { return epoch.Add(w.now) }
+
+// after does what the driver does after each step.
+func (w *world) after() {
+	for _, f := range w.n.Facts() {
+		switch f.What {
+		case node.Joined:
+			w.is(&w.joined, true, "connected twice")
+		case node.Left:
+			w.is(&w.joined, false, "left twice")
+		case node.Lost:
+			w.is(&w.lost, true, "lost twice")
+		case node.Well:
+			w.lost = false
+		case node.Vanished:
+			if w.done.flushes == 0 && w.done.hours == 0 {
+				w.wrong("keys are told to have vanished, and none were lost")
+			}
+		default:
+		}
+	}
+	if wait, set := w.n.Due(w.at()); set {
+		w.due = w.now + max(wait, 1)
+	}
+	_, _ = w.n.Alarm()
+}
+
+func (w *world) is(is *bool, now bool, why string) {
+	if *is == now {
+		w.wrong(why)
+	}
+	*is = now
+}
+
+// ask hands a request to the node.
+func (w *world) ask(t *token, kind node.Kind, s *node.Script) {
+	task := &node.Task{Kind: kind, Command: t.command(s), Trace: &t.Trace, Limit: w.n.Timeout, Within: w.n.Timeout, Lives: ttl}
+	c := &call{w: w, of: t, kind: kind, q: &node.Request{Task: task}}
+	task.Receiver = c
+	w.calls = append(w.calls, c)
+	c.done = w.n.Enqueue(c.q, w.at()) != nil
+	w.after()
+}
+
+// write is the writer.
+func (w *world) write() {
+	batch, dropped := w.n.Next(w.c, nil, w.at())
+	for _, s := range batch {
+		m := message{s.Command.Script, s.Command.Args, s.Eval}
+		w.wire = append(w.wire, m)
+		w.check(m)
+	}
+	w.after()
+	for _, q := range dropped {
+		q.Deliver(node.Outcome{Err: node.ErrWithdrawn}, w.at())
+	}
+}
+
+// check looks at what is sent.
+func (w *world) check(m message) {
+	for _, id := range m.tokens {
+		t := w.attempts[id.(int)-1]
+		switch m.script {
+		case release, leave, node.Look:
+			if !t.released {
+				w.wrong("a release is sent of a token that nobody has given up")
+			}
+		default:
+			if t.released {
+				w.wrong("a request is sent behind the release of its token")
+			}
+		}
+	}
+}
+
+// carry is the server.
+func (w *world) carry(m message) reply {
+	if w.key != 0 && w.until <= w.now && !w.timeless {
+		w.key = 0
+	}
+	if m.script == nil || m.script == node.Probe {
+		return reply{to: m, value: int64(1)}
+	}
+	if m.script == node.Look {
+		held := []any{}
+		for i, id := range m.tokens {
+			if w.key == id {
+				held = append(held, int64(i+1))
+			}
+		}
+		return reply{to: m, value: held}
+	}
+	if !m.eval && !w.knows {
+		return reply{to: m, err: errors.New("NOSCRIPT No matching script")}
+	}
+	w.knows = true
+	t := w.attempts[m.tokens[0].(int)-1]
+	mine, free, sets := w.key == t.id, w.key == 0, m.script == lock || m.script == repair
+	said := "no"
+	switch {
+	case isRelease(m.script) && mine:
+		t.removed, said = true, "yes"
+		if w.goes = m.script == leave; !w.goes {
+			w.key = 0
+		}
+	case sets && free:
+		t.undone = t.undone || t.released
+		w.key, w.until, w.goes, said = t.id, w.now+ttl, false, "yes"
+	case mine:
+		said = "yes"
+		if m.script != lock {
+			w.until, w.goes = w.now+ttl, false
+			t.undone = t.undone || t.released
+		}
+	case free:
+		said = "gone"
+	}
+	return reply{to: m, value: said}
+}
+
+// hear is the reader.
+func (w *world) hear(r reply) {
+	q, out, turn := w.n.Answer(w.c, r.value, r.err, w.at())
+	if q != nil && q.Command.Script != r.to.script {
+		w.wrong("an answer is taken for another request's")
+	}
+	w.after()
+	switch turn {
+	case node.Told:
+		q.Deliver(out, w.at())
+	case node.Unasked:
+		w.wrong("an answer is taken for one that nobody has asked for")
+	case node.Drained:
+		w.end(nil)
+	case node.TakenOver:
+		if len(w.wire) > 0 {
+			w.wrong("requests are left on the old connection")
+		}
+		w.c, w.next = w.next, nil
+	case node.Goes:
+	}
+}
+
+// serve has the server carry out the next request, and read has its answer be heard.
+func (w *world) serve() {
+	m := w.wire[0]
+	w.wire = w.wire[1:]
+	w.replies = append(w.replies, w.carry(m))
+}
+
+func (w *world) read() {
+	r := w.replies[0]
+	w.replies = w.replies[1:]
+	w.hear(r)
+}
+
+// silence has nothing come for a while, and the watchdog look. It looks twice: what has arrived is read first.
+func (w *world) silence() {
+	var broken error
+	for _, d := range []time.Duration{node.MinSilence + node.WatchInterval, node.Arrival} {
+		w.now += d
+		if broken = w.n.Watch(w.c, w.at()); broken != nil {
+			w.end(broken)
+			return
+		}
+		w.after()
+	}
+}
+
+// end is the end of the connection. What was on its way may still arrive.
+func (w *world) end(why error) {
+	w.n.End(w.c, why)
+	failed, why := w.n.Ended(w.c, false, w.at())
+	for _, m := range w.wire {
+		w.delay(m)
+	}
+	w.c, w.next, w.wire, w.replies, w.due = nil, nil, nil, nil, 0
+	w.after()
+	w.fail(failed, why)
+	if why == nil || w.n.MayEnd() {
+		w.leave()
+	}
+}
+
+// delay has a message go on without its connection.
+func (w *world) delay(m message) {
+	if m.script != nil && m.script != node.Look {
+		w.late = append(w.late, m)
+	}
+}
+
+func (w *world) leave() {
+	failed, why := w.n.Leave(w.at())
+	w.over = true
+	w.after()
+	w.fail(failed, why)
+}
+
+func (w *world) fail(failed []*node.Request, why error) {
+	for _, q := range failed {
+		q.Deliver(node.Outcome{Err: why}, w.at())
+	}
+}
+
+func (w *world) connect() {
+	if w.n.State() == node.Backoff {
+		w.n.Redial()
+	}
+	w.c = new(node.Conn)
+	w.n.Connected(w.c, w.at())
+	w.after()
+}
+
+// tick has the time be that at which the node has asked to be called.
+func (w *world) tick() {
+	w.now, w.due = max(w.now, w.due), 0
+	w.n.Tick(w.at())
+	w.after()
+}
+
+// finish has nothing go wrong any more: what is late is lost, and all that the node wants is done. It says what is
+// wrong in the end.
+func (w *world) finish() string {
+	w.late, w.timeless = nil, true
+	for range 400 {
+		switch {
+		case w.broken != "":
+			return w.broken
+		case w.over, w.n.State() == node.Idle:
+			return w.left()
+		case w.c == nil:
+			w.connect()
+		case w.n.Queued(w.c) > 0:
+			w.write()
+		case len(w.wire) > 0:
+			w.serve()
+		case len(w.replies) > 0:
+			w.read()
+		case w.due > 0:
+			w.tick()
+		default:
+			return w.left()
+		}
+	}
+	return "it never ends"
+}
+
+// left is what is wrong when nothing is to be done any more.
+func (w *world) left() string {
+	if s := w.n.Status(w.at()); s.Owed+s.Repeats+s.Backlog > 0 && !w.over {
+		return fmt.Sprintf("nothing is done any more, and %d releases are owed, %d repeated, %d requests wait", s.Owed, s.Repeats, s.Backlog)
+	}
+	for _, t := range w.attempts {
+		if w.key == t.id && t.released && !w.goes && !(w.over && t.undone) {
+			return fmt.Sprintf("the key of token %d is left behind", t.id)
+		}
+	}
+	for _, c := range w.calls {
+		if !c.answered && !c.done && !(w.over && w.n.State() != node.Closed) {
+			return fmt.Sprintf("nobody answers the %s of token %d", c.q.Command.Script.Name, c.of.id)
+		}
+	}
+	if w.ended && !w.over {
+		return "the node is never closed"
+	}
+	return ""
+}
