@@ -221,11 +221,11 @@ pictures: ## draw the picture of the READMEs again
 	$(GO) run ./docs/pictures docs/pictures
 
 .PHONY: sim
-sim: ## a short simulation, and the models of fencing and of unknown outcomes
+sim: ## a short simulation, the model of fencing, and the search over the rules of a node
 	@mkdir -p $(BUILD) && rm -f $(BUILD)/sim.txt
 	SIM_REPORT=$(abspath $(BUILD))/sim.txt $(TESTRUN) -timeout $(TIMEOUT) $(TESTFLAGS) ./test/simulation
 	@cat $(BUILD)/sim.txt
-	$(TESTRUN) -timeout $(TIMEOUT) $(TESTFLAGS) -run Model ./redlock
+	$(TESTRUN) -timeout $(TIMEOUT) $(TESTFLAGS) -run "Model|World" ./redlock ./test/world
 
 .PHONY: mutants
 mutants: tools promtool ## break the code in each way that a test must notice (RUN=fixes/: those named so); fails if one is not noticed

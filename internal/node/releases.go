@@ -16,7 +16,7 @@ import "time"
 // A release deletes only keys that hold its own token, which is dead and never used again. So it may be sent as
 // often as one likes, and exclusion does not depend on it. Nothing else is taken away, in particular no key of a
 // token whose release nobody has asked for: it may be held, and an extension or a repair may have made this node
-// a counted vote since. TestUnknownModel… proves it, and finds what goes wrong otherwise. The tempting
+// a counted vote since. The search of test/world runs this code and finds what goes wrong otherwise. The tempting
 // alternative is to have the node refuse what comes late: every lock request would have to look at one more key.
 
 const (

@@ -63,7 +63,7 @@ func steps(whole time.Duration, seed uint64, folder string) []step {
 			Name: "models", Title: "Two models, searched exhaustively",
 			What: "Every order in which messages can be sent, lost, delayed, repeated and answered, for small settings: can two clients get one " +
 				"fence, can a key stay behind? The decisions in the models are the library's own functions.",
-			Dir: "..", Args: []string{"test", "-count=1", "-v", "-timeout=60m", "-run", "Model", "./redlock"}, read: readModels,
+			Dir: "..", Args: []string{"test", "-count=1", "-v", "-timeout=60m", "-run", "Model|World", "./redlock", "./test/world"}, read: readModels,
 		},
 		{
 			Name: "spec", Title: "A specification, searched by Spin",

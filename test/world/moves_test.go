@@ -3,6 +3,7 @@ package world
 import (
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/seed6c881748/redlock/internal/node"
 )
@@ -143,23 +144,21 @@ var everything = []struct {
 	}},
 	{"more than an hour passes", once, func(w *world, _ int) bool { return len(w.late) == 0 && w.done.hours < w.hours }, func(w *world, _ int) {
 		w.done.hours++
-		w.now += ttl + 1e9
-		if w.until <= w.now {
-			w.key = 0
-		}
+		w.now += ttl + time.Second
+		w.server.Expire(w.now)
 	}},
-	{"the server loses its keys", once, func(w *world, _ int) bool { return w.key > 0 && w.done.flushes < w.flushes }, func(w *world, _ int) {
+	{"the server loses its keys", once, func(w *world, _ int) bool { return w.server.Token > 0 && w.done.flushes < w.flushes }, func(w *world, _ int) {
 		w.done.flushes++
-		w.key = 0
+		w.server = Server{}
 	}},
 	{"the server forgets its scripts", once, func(w *world, _ int) bool { return w.knows && w.done.forgets < w.forgets }, func(w *world, _ int) {
 		w.done.forgets++
 		w.knows = false
 	}},
-	{"another client locks", once, func(w *world, _ int) bool { return w.other && !w.locked && w.key == 0 }, func(w *world, _ int) {
-		w.locked, w.key, w.until = true, -1, w.now+2*ttl
+	{"another client locks", once, func(w *world, _ int) bool { return w.other && !w.locked && w.server.Token == 0 }, func(w *world, _ int) {
+		w.locked, w.server = true, Server{-1, w.now + 2*ttl}
 	}},
-	{"the other client unlocks", once, func(w *world, _ int) bool { return w.key == -1 }, func(w *world, _ int) { w.key = 0 }},
+	{"the other client unlocks", once, func(w *world, _ int) bool { return w.server.Token == -1 }, func(w *world, _ int) { w.server = Server{} }},
 }
 
 func once(*world) int     { return 1 }

@@ -4,13 +4,16 @@ import (
 	"fmt"
 	"hash/maphash"
 	"math/rand/v2"
+	"os"
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 	"unsafe"
 
 	"github.com/seed6c881748/redlock/internal/node"
+	"github.com/seed6c881748/redlock/internal/testcluster"
 )
 
 // The search visits every state that the world can get into, breadth first: the first state that is wrong is one of
@@ -43,20 +46,20 @@ func play(l limits, moves []move) *world {
 }
 
 // search returns the way to a state that is wrong, in words, and how many states there are.
-func search(l limits, most int) (story []string, states int) {
-	visits, seen, h := []visit{{}}, map[uint64]bool{}, hasher{seed: maphash.MakeSeed()}
+func search(l limits) (story []string, states int) {
+	visits, seen, h := []visit{{}}, map[uint64]bool{}, hasher{seed: maphash.MakeSeed(), at: map[unsafe.Pointer]uint16{}}
 	seen[h.of(newWorld(l))] = true
 	var moves []move
-	for at := int32(0); int(at) < len(visits) && len(visits) < most; at++ {
+	for at := int32(0); int(at) < len(visits); at++ {
 		before := way(visits, at)
 		moves = play(l, before).moves(moves[:0])
 		for _, m := range moves {
 			w := play(l, append(before, m))
-			if sum := h.of(w); seen[sum] {
+			sum := h.of(w)
+			if seen[sum] {
 				continue
-			} else {
-				seen[sum] = true
 			}
+			seen[sum] = true
 			visits = append(visits, visit{at, m})
 			if why := w.finish(); why != "" {
 				return tell(l, append(before, m), why), len(visits)
@@ -66,13 +69,13 @@ func search(l limits, most int) (story []string, states int) {
 	return nil, len(visits)
 }
 
-// wander makes random moves, many times, until the given time has passed.
-func wander(l limits, depth int, seed uint64, until time.Time) (story []string, walks int) {
+// wander makes so many random walks of at most so many moves.
+func wander(l limits, depth int, seed uint64, walks int) (story []string) {
 	r := rand.New(rand.NewPCG(seed, 0))
-	var may []move
-	for ; time.Now().Before(until); walks++ {
+	var may, moves []move
+	for range walks {
 		w := newWorld(l)
-		var moves []move
+		moves = moves[:0]
 		for range depth {
 			if may = w.moves(may[:0]); len(may) == 0 || w.broken != "" {
 				break
@@ -82,10 +85,10 @@ func wander(l limits, depth int, seed uint64, until time.Time) (story []string, 
 			everything[m.what].do(w, int(m.arg))
 		}
 		if why := w.finish(); why != "" {
-			return tell(l, shorten(l, moves), why), walks
+			return tell(l, shorten(l, moves), why)
 		}
 	}
-	return nil, walks
+	return nil
 }
 
 // shorten leaves out what is not needed for a wrong end.
@@ -147,7 +150,7 @@ var uncounted = map[string]bool{
 
 func (h *hasher) of(w *world) uint64 {
 	h.buf = h.buf[:0]
-	h.at = make(map[unsafe.Pointer]uint16, 32)
+	clear(h.at)
 	h.add(reflect.ValueOf(w))
 	return maphash.Bytes(h.seed, h.buf)
 }
@@ -230,11 +233,14 @@ func fields(t reflect.Type) []int {
 	return all
 }
 
-// usual searches go to the end, and take some seconds together.
-var usual = []struct {
+// A named search has a name.
+type named struct {
 	name string
 	limits
-}{
+}
+
+// usual searches go to the end, and take some seconds together.
+var usual = []named{
 	{"what comes late", limits{tokens: 1, breaks: 2, fails: 1, ticks: 2, hours: 1, other: true}},
 	{"a proxy", limits{tokens: 1, breaks: 1, giveUps: 1, ticks: 2, hours: 1, nonsense: 1}},
 	{"refusals", limits{tokens: 1, breaks: 1, refusals: 2, giveUps: 1, ticks: 2}},
@@ -248,15 +254,73 @@ var usual = []struct {
 	{"two tokens", limits{tokens: 2, breaks: 1, ticks: 1}},
 }
 
-func TestUsual(t *testing.T) {
-	for _, s := range usual {
+// full searches, with WORLD=full, take some minutes.
+var full = []named{
+	{"what comes late", limits{tokens: 1, breaks: 3, fails: 1, ticks: 2, hours: 1, other: true}},
+	{"a proxy", limits{tokens: 1, breaks: 1, fails: 1, giveUps: 2, ticks: 2, hours: 1, nonsense: 1, other: true}},
+	{"refusals", limits{tokens: 1, breaks: 2, refusals: 2, giveUps: 1, ticks: 2, hours: 1}},
+	{"extensions and repairs", limits{tokens: 1, breaks: 2, ticks: 2, extensions: 2, repairs: 1, flushes: 1, withdraws: true, hours: 1}},
+	{"a min hold", limits{tokens: 1, breaks: 2, fails: 1, ticks: 2, extensions: 2, leaves: true, hours: 1}},
+	{"another process releases", limits{tokens: 1, breaks: 3, fails: 1, refusals: 1, ticks: 2, hours: 1, foreign: true}},
+	{"the end", limits{tokens: 1, breaks: 2, fails: 1, refusals: 1, giveUps: 1, ticks: 2, closes: true, withdraws: true, renewals: 1}},
+	{"connections made anew", limits{tokens: 1, breaks: 1, refusals: 1, renewals: 2, extensions: 1, ticks: 1, forgets: 1}},
+	{"two tokens", limits{tokens: 2, breaks: 2, ticks: 1}},
+	{"three tokens", limits{tokens: 3, breaks: 1}},
+}
+
+func TestWorldUsual(t *testing.T) {
+	if testcluster.RaceEnabled {
+		t.Skip("one goroutine has no races")
+	}
+	t.Parallel()
+	searchAll(t, usual)
+}
+
+func TestWorldFull(t *testing.T) {
+	if os.Getenv("WORLD") != "full" {
+		t.Skip("for WORLD=full")
+	}
+	searchAll(t, full)
+}
+
+func searchAll(t *testing.T, searches []named) {
+	t.Helper()
+	for _, s := range searches {
 		t.Run(s.name, func(t *testing.T) {
 			began := time.Now()
-			story, states := search(s.limits, 400000)
+			story, states := search(s.limits)
 			if len(story) > 0 {
 				t.Fatalf("after %d states:\n%s", states, strings.Join(story, "\n"))
 			}
-			t.Logf("%d states in %v", states, time.Since(began).Round(time.Millisecond))
+			t.Logf("%d states in %.1f s", states, time.Since(began).Seconds())
 		})
+	}
+}
+
+// everyone has several tokens, and all that may happen, often.
+var everyone = limits{
+	tokens: 3, breaks: 3, fails: 2, refusals: 3, giveUps: 2, ticks: 8, extensions: 2, repairs: 1, nonsense: 1, silences: 1, flushes: 1, forgets: 1,
+	renewals: 2, hours: 1, withdraws: true, other: true,
+}
+
+func TestWorldAtRandom(t *testing.T) {
+	walks := 20_000
+	if n, err := strconv.Atoi(os.Getenv("WORLD_WALKS")); err == nil {
+		walks = n
+	}
+	seed := rand.Uint64()
+	for i, change := range []func(l *limits){
+		func(*limits) {},
+		func(l *limits) { l.leaves = true },
+		func(l *limits) { l.foreign = true },
+		func(l *limits) { l.closes, l.tokens = true, 2 },
+	} {
+		l := everyone
+		change(&l)
+		began := time.Now()
+		if story := wander(l, 60, seed, walks); len(story) > 0 {
+			t.Fatalf("seed %d, %d:\n%s", seed, i, strings.Join(story, "\n"))
+		}
+		t.Logf("%d walks in %v", walks, time.Since(began).Round(time.Millisecond))
 	}
 }

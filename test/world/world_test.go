@@ -1,5 +1,3 @@
-// Package world has one node's rules (internal/node) run beside a network and a server that the test plays. A search
-// tries what may happen, in any order, and holds each state against what must never be.
 package world
 
 import (
@@ -39,7 +37,7 @@ type token struct {
 	extended, repaired int
 }
 
-const ttl = time.Hour
+const ttl, minHold = time.Hour, time.Minute
 
 func (t *token) Life() time.Duration { return ttl }
 func (t *token) LeavesKeys() bool    { return t.leaves }
@@ -87,8 +85,6 @@ var (
 	release = script("release", says)
 	leave   = script("release with a min hold", says)
 )
-
-func isRelease(s *node.Script) bool { return s == release || s == leave }
 
 // A call is a request that somebody waits for.
 type call struct {
@@ -148,9 +144,8 @@ type world struct {
 	replies []reply
 	late    []message // of connections that have ended, or given up by a proxy
 
-	key      int           // whose token the server has; 0: nobody's, -1: the other client's
-	until    time.Duration // until when
-	goes     bool          // not for much longer: a release has left the key for a min hold
+	server   Server        // -1 is the other client's token
+	held     time.Duration // until when releases may leave the key for a min hold
 	knows    bool          // the scripts
 	timeless bool          // keys do not expire, as the end is looked at
 
@@ -270,8 +265,8 @@ func (w *world) check(m message) {
 
 // carry is the server.
 func (w *world) carry(m message) reply {
-	if w.key != 0 && w.until <= w.now && !w.timeless {
-		w.key = 0
+	if !w.timeless {
+		w.server.Expire(w.now)
 	}
 	if m.script == nil || m.script == node.Probe {
 		return reply{to: m, value: int64(1)}
@@ -279,7 +274,7 @@ func (w *world) carry(m message) reply {
 	if m.script == node.Look {
 		held := []any{}
 		for i, id := range m.tokens {
-			if w.key == id {
+			if w.server.Token == id {
 				held = append(held, int64(i+1))
 			}
 		}
@@ -290,26 +285,27 @@ func (w *world) carry(m message) reply {
 	}
 	w.knows = true
 	t := w.attempts[m.tokens[0].(int)-1]
-	mine, free, sets := w.key == t.id, w.key == 0, m.script == lock || m.script == repair
-	said := "no"
-	switch {
-	case isRelease(m.script) && mine:
-		t.removed, said = true, "yes"
-		if w.goes = m.script == leave; !w.goes {
-			w.key = 0
+	had := w.server
+	stance := node.Silent
+	switch m.script {
+	case lock:
+		stance = w.server.Lock(t.id, w.now+ttl)
+	case extend:
+		stance = w.server.Extend(t.id, w.now+ttl)
+	case repair:
+		stance = w.server.Repair(t.id, w.now+ttl)
+	case release:
+		stance = w.server.Release(t.id)
+	case leave:
+		if w.held == 0 {
+			w.held = w.now + minHold
 		}
-	case sets && free:
-		t.undone = t.undone || t.released
-		w.key, w.until, w.goes, said = t.id, w.now+ttl, false, "yes"
-	case mine:
-		said = "yes"
-		if m.script != lock {
-			w.until, w.goes = w.now+ttl, false
-			t.undone = t.undone || t.released
-		}
-	case free:
-		said = "gone"
+		stance = w.server.Leave(t.id, w.held)
 	}
+	ends := m.script == release || m.script == leave
+	t.removed = t.removed || ends && stance == node.Yes
+	t.undone = t.undone || t.released && !ends && stance == node.Yes && w.server != had
+	said := map[node.Stance]string{node.Yes: "yes", node.No: "no", node.Gone: "gone"}[stance]
 	return reply{to: m, value: said}
 }
 
@@ -446,7 +442,7 @@ func (w *world) left() string {
 		return fmt.Sprintf("nothing is done any more, and %d releases are owed, %d repeated, %d requests wait", s.Owed, s.Repeats, s.Backlog)
 	}
 	for _, t := range w.attempts {
-		if w.key == t.id && t.released && !w.goes && !(w.over && t.undone) {
+		if w.server.Token == t.id && t.released && w.server.Until > w.held && !(w.over && t.undone) {
 			return fmt.Sprintf("the key of token %d is left behind", t.id)
 		}
 	}
