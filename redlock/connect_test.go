@@ -246,6 +246,52 @@ func TestConnectToAWrongServer(t *testing.T) {
 	})
 }
 
+// What the wrong server has refused was not carried out: nothing is unknown, and nothing is owed.
+func TestConnectToAWrongServerLeavesNothing(t *testing.T) {
+	for _, msg := range []string{"READONLY You can't write against a read only replica.", "MASTERDOWN Link with MASTER is down"} {
+		withWarm(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
+			require.NoError(t, c.Slow(time.Millisecond, time.Millisecond)) // All are asked.
+			require.NoError(t, c.SetError(msg))
+			_, err := r.TryLock(t.Context(), []string{"a"}, time.Hour)
+			for _, v := range votesOf(t, err)[:2] {
+				if !errors.Is(v.Err, redlock.ErrPending) {
+					require.EqualError(t, v.Err, msg)
+				}
+			}
+			synctest.Wait()
+			for _, s := range r.Stats().Nodes {
+				require.False(t, s.Up)
+				require.Zero(t, s.Unknown)
+				require.Zero(t, s.PendingReleases+s.Repeats)
+			}
+			require.NoError(t, c.SetError(""))
+		})
+	}
+}
+
+// Of a lock request's two replies, the second is a hint.
+func TestConnectTakesNoHintForAWrongServer(t *testing.T) {
+	withWarm(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
+		for _, n := range c.Nodes {
+			require.NoError(t, n.OnCommand(func(cmd string, _ []string) {
+				if cmd == "PTTL" {
+					assert.NoError(t, n.SetError("MASTERDOWN Link with MASTER is down"))
+				}
+			}))
+		}
+		l := lockOnAll(t, r, []string{"a"}, time.Hour)
+		synctest.Wait()
+		for _, n := range c.Nodes {
+			require.NoError(t, n.OnCommand(nil))
+			require.NoError(t, n.SetError(""))
+		}
+		for _, s := range r.Stats().Nodes {
+			require.True(t, s.Up)
+		}
+		require.NoError(t, l.Unlock(t.Context()))
+	})
+}
+
 // repeatedly cuts a node's connections after a random time, again and again.
 func repeatedly(ctx context.Context, n *testcluster.Node, atLeast, atMost time.Duration) {
 	for i := 0; ctx.Err() == nil; i++ {

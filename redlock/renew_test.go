@@ -18,6 +18,7 @@ import (
 	"github.com/seed6c881748/redlock/internal/node"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/redlock"
+	"github.com/seed6c881748/redlock/test/testkit"
 )
 
 // Each connection is made anew each second, while locks are taken, extended and released as fast as it goes.
@@ -522,5 +523,18 @@ func TestConnectionAgeKeepsWhatIsBehindTheLastPing(t *testing.T) {
 		}
 		assert.Zero(t, r.Stats().Nodes[0].Unknown)
 		requireNoKeys(t, c)
+	})
+}
+
+// After a standstill the watchdog reads first what has arrived. Until then, no connection is made that may not be needed.
+func TestConnectionAgeComesAfterTheLook(t *testing.T) {
+	withWarm(t, 3, func(t *testing.T, _ *testcluster.Cluster, r *redlock.Redlock) {
+		time.Sleep(10 * time.Second)
+		testkit.WallOffset(r).Add(int64(60 * time.Millisecond))
+		redlock.NodesIn(r)[0].LookAgain()
+		synctest.Wait()
+		require.EqualValues(t, 1, r.Stats().Nodes[0].Connects)
+		time.Sleep(node.Arrival + time.Millisecond)
+		require.EqualValues(t, 2, r.Stats().Nodes[0].Connects)
 	})
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // attempts makes attempts until one succeeds or is not worth repeating. Whoever is
-// refused waits; see package waiting for in which order, and node.Subscriptions for how a
+// refused waits; see package waiting for in which order, and link.Subscriptions for how a
 // release is heard of.
 func (a *acquisition) attempts(ctx context.Context) (l *Lock, err error) {
 	if a.o.polling || a.o.retryCount == 0 {

@@ -122,7 +122,11 @@ func (l *Link) handOver(ctx context.Context, old, next *pipeline) bool {
 	<-ctx.Done() // Also when the old one ends, in whatever way.
 	l.mu.Lock()
 	defer l.unlock()
-	return !l.rules.Stay(old.c)
+	stays := l.rules.Stay(old.c)
+	if stays {
+		old.successor = nil
+	}
+	return !stays
 }
 
 // serve reads from a connection, and from those that follow it. It returns the last one, and why that has ended.

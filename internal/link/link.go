@@ -94,13 +94,13 @@ func (l *Link) hear(f node.Fact) {
 
 // arm sets the timer to when releases are due.
 func (l *Link) arm() {
-	wait, set := l.rules.Due(time.Now())
+	at, set := l.rules.Due()
 	switch {
 	case !set:
 	case l.timer != nil:
-		l.timer.Reset(wait)
+		l.timer.Reset(time.Until(at))
 	default:
-		l.timer = time.AfterFunc(wait, func() {
+		l.timer = time.AfterFunc(time.Until(at), func() {
 			l.mu.Lock()
 			l.rules.Tick(time.Now())
 			l.unlock()

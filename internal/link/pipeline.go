@@ -71,10 +71,11 @@ func (p *pipeline) take(reply any, err error, now time.Time) (q *node.Request, o
 	q, out, turn = l.rules.Answer(p.c, reply, err, now)
 	if turn == node.TakenOver {
 		p.ended()
+		l.rules.Follow(p.successor.c, time.Now())
 		l.start(p.successor)
 	}
-	if err != nil && q != nil && q.Kind != node.Aside {
-		p.wrongServer = conn.WrongServer(err)
+	if said := p.c.Said(); said != nil {
+		p.wrongServer = conn.WrongServer(said)
 	}
 	return q, out, turn
 }
@@ -114,7 +115,7 @@ func (p *pipeline) watch() {
 	l.Wake(now)
 	l.mu.Lock()
 	broken := l.rules.Watch(p.c, now)
-	if broken == nil && !p.c.IsOver() && l.rules.IsOld(now) {
+	if broken == nil && l.rules.IsOld(p.c, now) {
 		l.renew(p, now)
 	}
 	l.unlock()

@@ -13,7 +13,7 @@ const (
 	Goes                  // it has none yet, or nobody waits for it
 	Unasked               // nobody has asked
 	Drained               // it was the last one before the end
-	TakenOver             // it was the last one of the connection, and the next one serves from now on
+	TakenOver             // it was the last one of the connection: the next one is to Follow
 )
 
 // Answer matches a reply to the oldest request in flight: what a script has answered, or an error of the server.
@@ -31,7 +31,7 @@ func (n *Node) Answer(c *Conn, reply any, err error, now time.Time) (q *Request,
 	}
 	n.inFlight.remove(q)
 	if q.Kind != Aside {
-		c.lastReply, n.refusedWhileSilent = now, false
+		c.lastReply, c.said, n.refusedWhileSilent = now, err, false
 		took := max(n.since(now)-q.sent, 0)
 		n.rtt.add(took)
 		n.takes = max(min(n.rtt.smoothed, took), 1)
@@ -41,7 +41,7 @@ func (n *Node) Answer(c *Conn, reply any, err error, now time.Time) (q *Request,
 	case q == &n.drainPing:
 		return q, out, n.drained(c)
 	case q.Command.Script == nil:
-		return q, out, n.takeOver(c, q, now)
+		return q, out, n.takeOver(c, q)
 	case q.look != nil:
 		n.looked(q.look, reply, err, now)
 		return q, out, Goes
@@ -90,14 +90,13 @@ func (n *Node) drained(c *Conn) Turn {
 	}
 }
 
-// takeOver has the next connection serve, if there is one and the answer to q was the last of c.
-func (n *Node) takeOver(c *Conn, q *Request, now time.Time) Turn {
+// takeOver ends the connection if there is a next one, and the answer to q was its last.
+func (n *Node) takeOver(c *Conn, q *Request) Turn {
 	if q != c.last {
 		return Told
 	}
 	c.replaced = true
 	n.End(c, nil)
-	n.begin(c.next, now)
 	return TakenOver
 }
 

@@ -14,6 +14,7 @@ type Conn struct {
 	Spread  float64     // in [0, 1): how much earlier than others it is made anew
 
 	served      bool        // a reply that is no error has come
+	said        error       // what the server has answered last, if that was an error
 	half        directReply // to the oldest request
 	scriptsOnly bool        // the server does not know what direct requests take
 
@@ -48,6 +49,9 @@ func (c *Conn) IsReplaced() bool { return c.replaced }
 
 // HasServed reports whether the connection has ended after an answer, or not for a reason of the server's.
 func (c *Conn) HasServed() bool { return c.served || errors.As(c.why, new(StandstillError)) }
+
+// Said is what the server has answered to the last request that it has answered; nil if that was no error.
+func (c *Conn) Said() error { return c.said }
 
 // Connected puts a connection to work. Only then do requests flow.
 func (n *Node) Connected(c *Conn, now time.Time) {

@@ -58,8 +58,10 @@ func (n *Node) LookAgain(now time.Time) {
 	}
 }
 
-// IsOld reports whether the connection is to be made anew now.
-func (n *Node) IsOld(now time.Time) bool { return n.renewal.wait(now) <= 0 && !n.closing }
+// IsOld reports whether the connection is to be made anew now. Not before the watchdog has looked.
+func (n *Node) IsOld(c *Conn, now time.Time) bool {
+	return !c.over && !c.looked && n.renewal.wait(now) <= 0 && !n.closing
+}
 
 // Renews notes that an attempt begins. The next one comes after a while, unless another connection serves by then.
 func (n *Node) Renews(now time.Time) { n.renewal.due = now.Add(renewPause) }
@@ -75,6 +77,9 @@ func (n *Node) HandOver(c, next *Conn, now time.Time) bool {
 	n.push(c.last)
 	return true
 }
+
+// Follow has the next connection serve, right after the answer by which the old one was TakenOver.
+func (n *Node) Follow(next *Conn, now time.Time) { n.begin(next, now) }
 
 // Stay gives the hand-over up, and says whether there is none: the old connection goes on.
 func (n *Node) Stay(c *Conn) bool {

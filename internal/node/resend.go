@@ -91,13 +91,10 @@ func (n *Node) armReleases() {
 }
 
 // Due says once when Tick is to be called next; it replaces what was said before.
-func (n *Node) Due(now time.Time) (wait time.Duration, set bool) {
-	r := &n.releases
-	if !r.arms {
-		return 0, false
-	}
-	r.arms = false
-	return max(r.due-n.since(now), 0), true
+func (n *Node) Due() (at time.Time, set bool) {
+	set = n.releases.arms
+	n.releases.arms = false
+	return n.Epoch.Add(n.releases.due), set
 }
 
 // Tick is called when releases are due.

@@ -76,6 +76,13 @@ var everything = []struct {
 		w.delay(m)
 		w.hear(reply{to: m, err: errors.New("ERR upstream timeout")})
 	}},
+	{"the next request will arrive again", once, func(w *world, _ int) bool {
+		return w.isNext() && w.wire[0].script != node.Look && w.done.doubles < w.doubles
+	}, func(w *world, _ int) {
+		w.done.doubles++
+		w.delay(w.wire[0])
+		w.attempts[w.wire[0].tokens[0].(int)-1].doubled = true
+	}},
 	{"the answer is nonsense", once, func(w *world, _ int) bool {
 		return len(w.replies) > 0 && w.replies[0].err == nil && w.done.nonsense < w.nonsense
 	}, func(w *world, _ int) {

@@ -145,7 +145,7 @@ type hasher struct {
 // uncounted are fields that have no influence on what happens: statistics, and what is the same in all worlds.
 var uncounted = map[string]bool{
 	"Node.Config": true, "Node.rtt": true, "Node.takes": true, "Node.cleaned": true, "Node.unknowns": true, "Node.facts": true, "Node.unknown": true,
-	"Node.settled": true, "Node.vanished": true, "world.limits": true, "call.w": true, "dueReleases.dropped": true, "Conn.why": true, "Node.down": true,
+	"Node.settled": true, "Node.vanished": true, "world.limits": true, "call.w": true, "dueReleases.dropped": true, "Conn.why": true, "Conn.said": true, "Node.down": true,
 }
 
 func (h *hasher) of(w *world) uint64 {
@@ -250,6 +250,7 @@ var usual = []named{
 	{"the end", limits{tokens: 1, breaks: 1, fails: 1, refusals: 1, ticks: 1, closes: true, withdraws: true}},
 	{"connections made anew", limits{tokens: 1, breaks: 1, refusals: 1, renewals: 1, extensions: 1}},
 	{"scripts forgotten", limits{tokens: 1, breaks: 1, forgets: 2, extensions: 1, withdraws: true}},
+	{"requests that come twice", limits{tokens: 1, breaks: 1, doubles: 1, refusals: 1, extensions: 1}},
 	{"silence", limits{tokens: 1, breaks: 1, silences: 1, ticks: 1, withdraws: true}},
 	{"two tokens", limits{tokens: 2, breaks: 1, ticks: 1}},
 }
@@ -264,6 +265,7 @@ var full = []named{
 	{"another process releases", limits{tokens: 1, breaks: 3, fails: 1, refusals: 1, ticks: 2, hours: 1, foreign: true}},
 	{"the end", limits{tokens: 1, breaks: 2, fails: 1, refusals: 1, giveUps: 1, ticks: 2, closes: true, withdraws: true, renewals: 1}},
 	{"connections made anew", limits{tokens: 1, breaks: 1, refusals: 1, renewals: 2, extensions: 1, ticks: 1, forgets: 1}},
+	{"requests that come twice", limits{tokens: 1, breaks: 2, doubles: 2, refusals: 1, extensions: 1, repairs: 1, flushes: 1, other: true}},
 	{"two tokens", limits{tokens: 2, breaks: 2, ticks: 1}},
 	{"three tokens", limits{tokens: 3, breaks: 1}},
 }
@@ -299,7 +301,7 @@ func searchAll(t *testing.T, searches []named) {
 
 // everyone has several tokens, and all that may happen, often.
 var everyone = limits{
-	tokens: 3, breaks: 3, fails: 2, refusals: 3, giveUps: 2, ticks: 8, extensions: 2, repairs: 1, nonsense: 1, silences: 1, flushes: 1, forgets: 1,
+	tokens: 3, breaks: 3, fails: 2, refusals: 3, giveUps: 2, ticks: 8, extensions: 2, repairs: 1, nonsense: 1, doubles: 1, silences: 1, flushes: 1, forgets: 1,
 	renewals: 2, hours: 1, withdraws: true, other: true,
 }
 

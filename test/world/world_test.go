@@ -14,7 +14,7 @@ type limits struct {
 	tokens                                  int  // attempts, one after the other or together, on one resource
 	breaks, fails, refusals, giveUps, ticks int  // of the connection, of connecting, by the server, by a proxy; instants that the node has asked for
 	extensions, repairs                     int  // of each lock
-	nonsense                                int  // answers that no script gives
+	nonsense, doubles                       int  // answers that no script gives; requests that arrive again
 	silences, flushes, forgets, renewals    int  // watchdogs that find nothing answered; keys lost; scripts forgotten; connections made anew
 	hours                                   int  // long times, in which nothing is on its way any more
 	withdraws, closes, foreign, leaves      bool // requests are taken back; Close; another process releases; releases may leave the keys
@@ -28,6 +28,8 @@ type token struct {
 	id       int
 	leaves   bool
 	locked   bool // its lock request was handed to the node
+	heard    bool // the node has said yes
+	doubled  bool // a request of it arrives again
 	missing  bool // an extension has found nothing, and a repair may follow
 	released bool // its release was
 	foreign  bool // another process has done that, whose token it is
@@ -108,6 +110,7 @@ func (c *call) Receive(_ int, out node.Outcome, _ time.Time) {
 		c.w.wrong("a release says that the lock was lost, and one has removed it")
 	}
 	c.answered = true
+	c.of.heard = c.of.heard || c.kind != node.Release && out.Stance == node.Yes
 	c.of.missing = c.kind == node.Ask && out.Stance == node.Gone
 }
 
@@ -149,14 +152,14 @@ type world struct {
 	knows    bool          // the scripts
 	timeless bool          // keys do not expire, as the end is looked at
 
-	attempts        []*token
-	calls           []*call
-	done            limits
-	joined, lost    bool // as the facts say
-	locked, closing bool // the other client has; the node is
-	over            bool // closed
-	ended           bool // Close was
-	broken          string
+	attempts     []*token
+	calls        []*call
+	done         limits
+	joined, lost bool // as the facts say
+	locked       bool // the other client has
+	over         bool // closed
+	ended        bool // Close was
+	broken       string
 }
 
 var epoch = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -203,14 +206,14 @@ func (w *world) after() {
 		case node.Well:
 			w.lost = false
 		case node.Vanished:
-			if w.done.flushes == 0 && w.done.hours == 0 {
+			if w.done.flushes+w.done.hours+w.done.doubles == 0 {
 				w.wrong("keys are told to have vanished, and none were lost")
 			}
 		default:
 		}
 	}
-	if wait, set := w.n.Due(w.at()); set {
-		w.due = w.now + max(wait, 1)
+	if at, set := w.n.Due(); set {
+		w.due = max(at.Sub(epoch), w.now+1)
 	}
 	_, _ = w.n.Alarm()
 }
@@ -327,6 +330,7 @@ func (w *world) hear(r reply) {
 		if len(w.wire) > 0 {
 			w.wrong("requests are left on the old connection")
 		}
+		w.n.Follow(w.next, w.at())
 		w.c, w.next = w.next, nil
 	case node.Goes:
 	}
@@ -436,18 +440,24 @@ func (w *world) finish() string {
 	return "it never ends"
 }
 
+// isExcused reports whether the key of a token may be left. What is undone behind the release stays if the node is
+// closed. What arrives again, though it has been answered, is reckoned with only if the node has said yes.
+func (w *world) isExcused(t *token) bool {
+	return t.undone && (w.over || t.doubled) || t.doubled && !t.heard
+}
+
 // left is what is wrong when nothing is to be done any more.
 func (w *world) left() string {
 	if s := w.n.Status(w.at()); s.Owed+s.Repeats+s.Backlog > 0 && !w.over {
 		return fmt.Sprintf("nothing is done any more, and %d releases are owed, %d repeated, %d requests wait", s.Owed, s.Repeats, s.Backlog)
 	}
 	for _, t := range w.attempts {
-		if w.server.Token == t.id && t.released && w.server.Until > w.held && !(w.over && t.undone) {
+		if w.server.Token == t.id && t.released && w.server.Until > w.held && !w.isExcused(t) {
 			return fmt.Sprintf("the key of token %d is left behind", t.id)
 		}
 	}
 	for _, c := range w.calls {
-		if !c.answered && !c.done && !(w.over && w.n.State() != node.Closed) {
+		if !c.answered && !c.done && (!w.over || w.n.State() == node.Closed) {
 			return fmt.Sprintf("nobody answers the %s of token %d", c.q.Command.Script.Name, c.of.id)
 		}
 	}
