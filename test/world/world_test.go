@@ -106,7 +106,7 @@ func (c *call) Receive(_ int, out node.Outcome, _ time.Time) {
 		c.w.wrong("a call is answered that was refused or taken back")
 	case c.kind == node.Release && out.Stance == node.Yes && !c.of.removed:
 		c.w.wrong("a release says that it has removed the key, and none has")
-	case c.kind == node.Release && (out.Stance == node.No || out.Stance == node.Gone) && c.of.removed:
+	case c.kind == node.Release && (out.Stance == node.No || out.Stance == node.Gone) && c.of.removed && !c.of.doubled:
 		c.w.wrong("a release says that the lock was lost, and one has removed it")
 	}
 	c.answered = true
