@@ -74,6 +74,9 @@ var everything = []struct {
 		m := w.wire[0]
 		w.wire = w.wire[1:]
 		w.delay(m)
+		if m.script == release || m.script == leave {
+			w.attempts[m.tokens[0].(int)-1].unsure = true
+		}
 		w.hear(reply{to: m, err: errors.New("ERR upstream timeout")})
 	}},
 	{"the next request will arrive again", once, func(w *world, _ int) bool {
@@ -87,6 +90,9 @@ var everything = []struct {
 		return len(w.replies) > 0 && w.replies[0].err == nil && w.done.nonsense < w.nonsense
 	}, func(w *world, _ int) {
 		w.done.nonsense++
+		if m := w.replies[0].to; m.script == release || m.script == leave {
+			w.attempts[m.tokens[0].(int)-1].unsure = true
+		}
 		w.replies[0].value = "QUEUED"
 		w.read()
 	}},
@@ -148,6 +154,16 @@ var everything = []struct {
 		m := w.late[i]
 		w.late = slices.Delete(slices.Clone(w.late), i, i+1)
 		w.carry(m)
+	}},
+	{"half a second passes without an answer", once, func(w *world, _ int) bool { return len(w.wire) > 0 && w.done.pauses < w.pauses }, func(w *world, _ int) {
+		w.done.pauses++
+		w.now += 2 * w.n.Timeout
+	}},
+	{"two minutes pass", once, func(w *world, _ int) bool {
+		return w.done.minutes < w.minutes && !slices.ContainsFunc(w.late, func(m message) bool { return w.attempts[m.tokens[0].(int)-1].foreign })
+	}, func(w *world, _ int) {
+		w.done.minutes++
+		w.now += 2 * time.Minute
 	}},
 	{"more than an hour passes", once, func(w *world, _ int) bool { return len(w.late) == 0 && w.done.hours < w.hours }, func(w *world, _ int) {
 		w.done.hours++

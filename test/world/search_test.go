@@ -252,6 +252,8 @@ var usual = []named{
 	{"scripts forgotten", limits{tokens: 1, breaks: 1, forgets: 2, extensions: 1, withdraws: true}},
 	{"requests that come twice", limits{tokens: 1, breaks: 1, doubles: 1, refusals: 1, extensions: 1}},
 	{"silence", limits{tokens: 1, breaks: 1, silences: 1, ticks: 1, withdraws: true}},
+	{"pauses", limits{tokens: 2, breaks: 1, pauses: 1}},
+	{"two minutes", limits{tokens: 1, breaks: 2, ticks: 2, minutes: 1, refusals: 1}},
 	{"two tokens", limits{tokens: 2, breaks: 1, ticks: 1}},
 }
 
@@ -302,11 +304,11 @@ func searchAll(t *testing.T, searches []named) {
 // everyone has several tokens, and all that may happen, often.
 var everyone = limits{
 	tokens: 3, breaks: 3, fails: 2, refusals: 3, giveUps: 2, ticks: 8, extensions: 2, repairs: 1, nonsense: 1, doubles: 1, silences: 1, flushes: 1, forgets: 1,
-	renewals: 2, hours: 1, withdraws: true, other: true,
+	renewals: 2, pauses: 2, minutes: 2, hours: 1, withdraws: true, other: true,
 }
 
 func TestWorldAtRandom(t *testing.T) {
-	walks := 20_000
+	walks := 60_000
 	if n, err := strconv.Atoi(os.Getenv("WORLD_WALKS")); err == nil {
 		walks = n
 	}

@@ -16,7 +16,7 @@ type limits struct {
 	extensions, repairs                     int  // of each lock
 	nonsense, doubles                       int  // answers that no script gives; requests that arrive again
 	silences, flushes, forgets, renewals    int  // watchdogs that find nothing answered; keys lost; scripts forgotten; connections made anew
-	hours                                   int  // long times, in which nothing is on its way any more
+	pauses, minutes, hours                  int  // half a second without an answer; two minutes; long times, in which nothing is on its way any more
 	withdraws, closes, foreign, leaves      bool // requests are taken back; Close; another process releases; releases may leave the keys
 	other                                   bool // another client locks and unlocks, too
 }
@@ -28,12 +28,14 @@ type token struct {
 	id       int
 	leaves   bool
 	locked   bool // its lock request was handed to the node
-	heard    bool // the node has said yes
+	held     bool // the server has said yes
+	heard    bool // the call has heard of it
 	doubled  bool // a request of it arrives again
 	missing  bool // an extension has found nothing, and a repair may follow
 	released bool // its release was
 	foreign  bool // another process has done that, whose token it is
 	removed  bool // a release of it has removed the key
+	unsure   bool // the answer to one was lost
 	undone   bool // its key was set behind a release, by what came late
 
 	extended, repaired int
@@ -104,6 +106,8 @@ func (c *call) Receive(_ int, out node.Outcome, _ time.Time) {
 		c.w.wrong("a call is answered twice")
 	case c.done:
 		c.w.wrong("a call is answered that was refused or taken back")
+	case c.kind != node.Release && out.Stance == node.Yes && !c.of.held:
+		c.w.wrong("a call is told yes, and the server has not said so")
 	case c.kind == node.Release && out.Stance == node.Yes && !c.of.removed:
 		c.w.wrong("a release says that it has removed the key, and none has")
 	case c.kind == node.Release && (out.Stance == node.No || out.Stance == node.Gone) && c.of.removed && !c.of.doubled:
@@ -155,10 +159,12 @@ type world struct {
 	attempts     []*token
 	calls        []*call
 	done         limits
-	joined, lost bool // as the facts say
-	locked       bool // the other client has
-	over         bool // closed
-	ended        bool // Close was
+	joined, lost bool   // as the facts say
+	unknown      int64  // requests whose outcome is
+	settled      [2]int // requests of unknown outcome, and releases, as the facts say
+	locked       bool   // the other client has
+	over         bool   // closed
+	ended        bool   // Close was
 	broken       string
 }
 
@@ -205,6 +211,9 @@ func (w *world) after() {
 			w.is(&w.lost, true, "lost twice")
 		case node.Well:
 			w.lost = false
+		case node.Settled:
+			w.settled[0] += f.Unknown
+			w.settled[1] += f.Released
 		case node.Vanished:
 			if w.done.flushes+w.done.hours+w.done.doubles == 0 {
 				w.wrong("keys are told to have vanished, and none were lost")
@@ -216,6 +225,30 @@ func (w *world) after() {
 		w.due = max(at.Sub(epoch), w.now+1)
 	}
 	_, _ = w.n.Alarm()
+	w.look()
+}
+
+// look holds what the node knows against what was.
+func (w *world) look() {
+	s := w.n.Status(w.at())
+	switch {
+	case s.Unknown != w.unknown:
+		w.wrong(fmt.Sprintf("%d requests are of unknown outcome, and it says %d", w.unknown, s.Unknown))
+	case s.Up && w.lost:
+		w.wrong("it is connected, and nobody was told")
+	case s.Up != w.joined:
+		w.wrong("it is connected, and it was told otherwise")
+	}
+	for _, t := range w.attempts {
+		switch {
+		case t.Has(0, node.MarkHeld) && !t.held:
+			w.wrong("it says that the node had a key, and it never did")
+		case t.heard && !t.Has(0, node.MarkHeld):
+			w.wrong("it does not say that the node had the key")
+		case t.Has(0, node.MarkConfirmed) && !t.removed && !t.unsure:
+			w.wrong("it says that a release has removed the key, and none has")
+		}
+	}
 }
 
 func (w *world) is(is *bool, now bool, why string) {
@@ -306,6 +339,7 @@ func (w *world) carry(m message) reply {
 		stance = w.server.Leave(t.id, w.held)
 	}
 	ends := m.script == release || m.script == leave
+	t.held = t.held || !ends && stance == node.Yes
 	t.removed = t.removed || ends && stance == node.Yes
 	t.undone = t.undone || t.released && !ends && stance == node.Yes && w.server != had
 	said := map[node.Stance]string{node.Yes: "yes", node.No: "no", node.Gone: "gone"}[stance]
@@ -365,6 +399,12 @@ func (w *world) silence() {
 // end is the end of the connection. What was on its way may still arrive.
 func (w *world) end(why error) {
 	w.n.End(w.c, why)
+	for _, m := range w.wire {
+		w.lose(m)
+	}
+	for _, r := range w.replies {
+		w.lose(r.to)
+	}
 	failed, why := w.n.Ended(w.c, false, w.at())
 	for _, m := range w.wire {
 		w.delay(m)
@@ -374,6 +414,16 @@ func (w *world) end(why error) {
 	w.fail(failed, why)
 	if why == nil || w.n.MayEnd() {
 		w.leave()
+	}
+}
+
+// lose counts a request whose answer is lost.
+func (w *world) lose(m message) {
+	if m.script == release || m.script == leave {
+		w.attempts[m.tokens[0].(int)-1].unsure = true
+	}
+	if m.script == lock || m.script == repair || m.script == extend && w.leaves {
+		w.unknown++
 	}
 }
 
@@ -463,6 +513,9 @@ func (w *world) left() string {
 	}
 	if w.ended && !w.over {
 		return "the node is never closed"
+	}
+	if s := w.n.Status(w.at()); !w.over && (int64(w.settled[0]) != s.Unknown || int64(w.settled[1]) != s.Released) {
+		return fmt.Sprintf("told of %d unknown outcomes and %d releases, of %d and %d", w.settled[0], w.settled[1], s.Unknown, s.Released)
 	}
 	return ""
 }
