@@ -35,14 +35,27 @@ var everything = []struct {
 		return w.holds(i) && w.attempts[i].missing && w.attempts[i].repaired < w.repairs
 	}, func(w *world, i int) {
 		w.attempts[i].repaired++
+		w.attempts[i].repairs = w.now
 		w.attempts[i].missing = false
 		w.ask(w.attempts[i], node.RepairRequest, repair)
 	}},
 	{"token %s is released", tokens, func(w *world, i int) bool {
-		return w.holds(i) || w.attempts[i].foreign && !w.attempts[i].released && !w.ended
+		t := w.attempts[i]
+		return (t.locked || t.foreign) && !t.released && !w.over // Also when the node is being closed.
 	}, func(w *world, i int) {
 		w.attempts[i].released = true
 		w.ask(w.attempts[i], node.Release, w.attempts[i].release())
+	}},
+	{"token %s: nobody waits any more for the answer to its release", tokens, func(w *world, i int) bool {
+		return w.withdraws && slices.ContainsFunc(w.calls, func(c *call) bool { return c.isReleaseOf(w.attempts[i]) && !c.answered && !c.given })
+	}, func(w *world, i int) {
+		for _, c := range w.calls {
+			if c.isReleaseOf(w.attempts[i]) {
+				c.given = true
+				c.done = w.n.Withdraw(c.q) || c.done
+			}
+		}
+		w.after()
 	}},
 	{"token %s: what was not written is taken back, and the rest released", tokens, func(w *world, i int) bool {
 		return w.withdraws && w.holds(i)
@@ -52,7 +65,11 @@ var everything = []struct {
 		for _, c := range w.calls {
 			c.done = c.of == t && w.n.Withdraw(c.q) || c.done
 		}
+		before := w.n.Status(w.at()).Backlog
 		w.n.Release(&t.Trace, 0, w.at())
+		if t.refused && w.n.Status(w.at()).Backlog > before {
+			w.wrong("a release is sent of a lock request that the server has refused")
+		}
 		w.after()
 	}},
 
@@ -65,6 +82,9 @@ var everything = []struct {
 		w.done.refusals++
 		m := w.wire[0]
 		w.wire = w.wire[1:]
+		if t := w.of(m); m.script == lock && !t.held && !t.doubled {
+			t.refused = true
+		}
 		w.hear(reply{to: m, err: errors.New("BUSY a script")})
 	}},
 	{"a proxy gives up on the next request, which goes on", once, func(w *world, _ int) bool {
@@ -74,9 +94,7 @@ var everything = []struct {
 		m := w.wire[0]
 		w.wire = w.wire[1:]
 		w.delay(m)
-		if m.script == release || m.script == leave {
-			w.attempts[m.tokens[0].(int)-1].unsure = true
-		}
+		w.doubt(m)
 		w.hear(reply{to: m, err: errors.New("ERR upstream timeout")})
 	}},
 	{"the next request will arrive again", once, func(w *world, _ int) bool {
@@ -84,19 +102,26 @@ var everything = []struct {
 	}, func(w *world, _ int) {
 		w.done.doubles++
 		w.delay(w.wire[0])
-		w.attempts[w.wire[0].tokens[0].(int)-1].doubled = true
+		w.of(w.wire[0]).doubled = true
 	}},
 	{"the answer is nonsense", once, func(w *world, _ int) bool {
 		return len(w.replies) > 0 && w.replies[0].err == nil && w.done.nonsense < w.nonsense
 	}, func(w *world, _ int) {
 		w.done.nonsense++
-		if m := w.replies[0].to; m.script == release || m.script == leave {
-			w.attempts[m.tokens[0].(int)-1].unsure = true
-		}
+		w.doubt(w.replies[0].to)
 		w.replies[0].value = "QUEUED"
 		w.read()
 	}},
 
+	{"something in between loses the next request, and answers nonsense", once, func(w *world, _ int) bool {
+		return w.isNext() && w.done.nonsense < w.nonsense
+	}, func(w *world, _ int) {
+		w.done.nonsense++
+		m := w.wire[0]
+		w.wire = w.wire[1:]
+		w.doubt(m)
+		w.hear(reply{to: m, value: "QUEUED"})
+	}},
 	{"the connection breaks", once, func(w *world, _ int) bool { return w.c != nil && w.done.breaks < w.breaks }, func(w *world, _ int) {
 		w.done.breaks++
 		w.end(errors.New("broken"))
@@ -155,12 +180,12 @@ var everything = []struct {
 		w.late = slices.Delete(slices.Clone(w.late), i, i+1)
 		w.carry(m)
 	}},
-	{"half a second passes without an answer", once, func(w *world, _ int) bool { return len(w.wire) > 0 && w.done.pauses < w.pauses }, func(w *world, _ int) {
+	{"half a second passes without an answer", once, func(w *world, _ int) bool { return w.c != nil && w.done.pauses < w.pauses }, func(w *world, _ int) {
 		w.done.pauses++
 		w.now += 2 * w.n.Timeout
 	}},
 	{"two minutes pass", once, func(w *world, _ int) bool {
-		return w.done.minutes < w.minutes && !slices.ContainsFunc(w.late, func(m message) bool { return w.attempts[m.tokens[0].(int)-1].foreign })
+		return w.done.minutes < w.minutes && !slices.ContainsFunc(w.late, func(m message) bool { return w.of(m).foreign })
 	}, func(w *world, _ int) {
 		w.done.minutes++
 		w.now += 2 * time.Minute

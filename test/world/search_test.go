@@ -253,6 +253,7 @@ var usual = []named{
 	{"requests that come twice", limits{tokens: 1, breaks: 1, doubles: 1, refusals: 1, extensions: 1}},
 	{"silence", limits{tokens: 1, breaks: 1, silences: 1, ticks: 1, withdraws: true}},
 	{"pauses", limits{tokens: 2, breaks: 1, pauses: 1}},
+	{"repairs that are late", limits{tokens: 1, breaks: 1, extensions: 1, repairs: 1, flushes: 1, pauses: 1}},
 	{"two minutes", limits{tokens: 1, breaks: 2, ticks: 2, minutes: 1, refusals: 1}},
 	{"two tokens", limits{tokens: 2, breaks: 1, ticks: 1}},
 }
@@ -308,7 +309,11 @@ var everyone = limits{
 }
 
 func TestWorldAtRandom(t *testing.T) {
-	walks := 60_000
+	if testcluster.RaceEnabled {
+		t.Skip("one goroutine has no races")
+	}
+	t.Parallel()
+	walks := 40_000
 	if n, err := strconv.Atoi(os.Getenv("WORLD_WALKS")); err == nil {
 		walks = n
 	}

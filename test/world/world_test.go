@@ -36,9 +36,11 @@ type token struct {
 	foreign  bool // another process has done that, whose token it is
 	removed  bool // a release of it has removed the key
 	unsure   bool // the answer to one was lost
+	refused  bool // its lock request was, and nothing else has come of it
 	undone   bool // its key was set behind a release, by what came late
 
 	extended, repaired int
+	repairs            time.Duration // when its last repair was asked for
 }
 
 const ttl, minHold = time.Hour, time.Minute
@@ -98,7 +100,10 @@ type call struct {
 	q        *node.Request
 	answered bool
 	done     bool // taken back, or refused
+	given    bool // nobody waits for it any more
 }
+
+func (c *call) isReleaseOf(t *token) bool { return c.of == t && c.kind == node.Release }
 
 func (c *call) Receive(_ int, out node.Outcome, _ time.Time) {
 	switch {
@@ -234,6 +239,8 @@ func (w *world) look() {
 	switch {
 	case s.Unknown != w.unknown:
 		w.wrong(fmt.Sprintf("%d requests are of unknown outcome, and it says %d", w.unknown, s.Unknown))
+	case s.Owed < 0 || s.Repeats < 0 || s.Owed+s.Repeats > len(w.attempts):
+		w.wrong(fmt.Sprintf("%d releases are owed and %d repeated, of %d tokens", s.Owed, s.Repeats, len(w.attempts)))
 	case s.Up && w.lost:
 		w.wrong("it is connected, and nobody was told")
 	case s.Up != w.joined:
@@ -286,6 +293,9 @@ func (w *world) write() {
 func (w *world) check(m message) {
 	for _, id := range m.tokens {
 		t := w.attempts[id.(int)-1]
+		if m.script == repair && w.now > t.repairs+w.n.Timeout {
+			w.wrong("a repair is sent when the lock may have lapsed")
+		}
 		switch m.script {
 		case release, leave, node.Look:
 			if !t.released {
@@ -340,6 +350,7 @@ func (w *world) carry(m message) reply {
 	}
 	ends := m.script == release || m.script == leave
 	t.held = t.held || !ends && stance == node.Yes
+	t.refused = t.refused && !t.held
 	t.removed = t.removed || ends && stance == node.Yes
 	t.undone = t.undone || t.released && !ends && stance == node.Yes && w.server != had
 	said := map[node.Stance]string{node.Yes: "yes", node.No: "no", node.Gone: "gone"}[stance]
@@ -417,11 +428,21 @@ func (w *world) end(why error) {
 	}
 }
 
+// of is the token that a message is about; of a look, the first.
+func (w *world) of(m message) *token { return w.attempts[m.tokens[0].(int)-1] }
+
+// doubt notes that nobody can know what has become of a request.
+func (w *world) doubt(m message) {
+	if m.script == nil || m.script == node.Look || m.script == node.Probe {
+		return
+	}
+	w.of(m).refused = false
+	w.of(m).unsure = w.of(m).unsure || m.script == release || m.script == leave
+}
+
 // lose counts a request whose answer is lost.
 func (w *world) lose(m message) {
-	if m.script == release || m.script == leave {
-		w.attempts[m.tokens[0].(int)-1].unsure = true
-	}
+	w.doubt(m)
 	if m.script == lock || m.script == repair || m.script == extend && w.leaves {
 		w.unknown++
 	}
@@ -498,7 +519,7 @@ func (w *world) isExcused(t *token) bool {
 
 // left is what is wrong when nothing is to be done any more.
 func (w *world) left() string {
-	if s := w.n.Status(w.at()); s.Owed+s.Repeats+s.Backlog > 0 && !w.over {
+	if s := w.n.Status(w.at()); (s.Owed != 0 || s.Repeats != 0 || s.Backlog != 0) && !w.over {
 		return fmt.Sprintf("nothing is done any more, and %d releases are owed, %d repeated, %d requests wait", s.Owed, s.Repeats, s.Backlog)
 	}
 	for _, t := range w.attempts {
