@@ -46,6 +46,12 @@ var everything = []struct {
 		w.attempts[i].released = true
 		w.ask(w.attempts[i], node.Release, w.attempts[i].release())
 	}},
+	{"token %s is released once more", tokens, func(w *world, i int) bool {
+		return w.attempts[i].released && !w.over && w.done.agains < w.agains
+	}, func(w *world, i int) {
+		w.done.agains++
+		w.ask(w.attempts[i], node.Release, w.attempts[i].release())
+	}},
 	{"token %s: nobody waits any more for the answer to its release", tokens, func(w *world, i int) bool {
 		return w.withdraws && slices.ContainsFunc(w.calls, func(c *call) bool { return c.isReleaseOf(w.attempts[i]) && !c.answered && !c.given })
 	}, func(w *world, i int) {

@@ -14,7 +14,7 @@ type limits struct {
 	tokens                                  int  // attempts, one after the other or together, on one resource
 	breaks, fails, refusals, giveUps, ticks int  // of the connection, of connecting, by the server, by a proxy; instants that the node has asked for
 	extensions, repairs                     int  // of each lock
-	nonsense, doubles                       int  // answers that no script gives; requests that arrive again
+	nonsense, doubles, agains               int  // answers that no script gives; requests that arrive again; releases that are asked for once more
 	silences, flushes, forgets, renewals    int  // watchdogs that find nothing answered; keys lost; scripts forgotten; connections made anew
 	pauses, minutes, hours                  int  // half a second without an answer; two minutes; long times, in which nothing is on its way any more
 	withdraws, closes, foreign, leaves      bool // requests are taken back; Close; another process releases; releases may leave the keys
@@ -113,9 +113,9 @@ func (c *call) Receive(_ int, out node.Outcome, _ time.Time) {
 		c.w.wrong("a call is answered that was refused or taken back")
 	case c.kind != node.Release && out.Stance == node.Yes && !c.of.held:
 		c.w.wrong("a call is told yes, and the server has not said so")
-	case c.kind == node.Release && out.Stance == node.Yes && !c.of.removed:
+	case c.kind == node.Release && out.Stance == node.Yes && !c.of.removed && !c.of.unsure:
 		c.w.wrong("a release says that it has removed the key, and none has")
-	case c.kind == node.Release && (out.Stance == node.No || out.Stance == node.Gone) && c.of.removed && !c.of.doubled:
+	case c.kind == node.Release && (out.Stance == node.No || out.Stance == node.Gone) && c.w.before && !c.of.doubled:
 		c.w.wrong("a release says that the lock was lost, and one has removed it")
 	}
 	c.answered = true
@@ -139,9 +139,10 @@ func (m message) String() string {
 
 // A reply is on its way back.
 type reply struct {
-	to    message
-	value any
-	err   error
+	to     message
+	value  any
+	err    error
+	before bool // a release of the token had removed the key before it was carried out
 }
 
 // A world is a node's rules, what is on its way, and the server. What is not exported of the rules is in its hash, too.
@@ -170,6 +171,7 @@ type world struct {
 	locked       bool   // the other client has
 	over         bool   // closed
 	ended        bool   // Close was
+	before       bool   // of the answer that was heard last
 	broken       string
 }
 
@@ -331,7 +333,7 @@ func (w *world) carry(m message) reply {
 	}
 	w.knows = true
 	t := w.attempts[m.tokens[0].(int)-1]
-	had := w.server
+	had, before := w.server, t.removed
 	stance := node.Silent
 	switch m.script {
 	case lock:
@@ -354,11 +356,12 @@ func (w *world) carry(m message) reply {
 	t.removed = t.removed || ends && stance == node.Yes
 	t.undone = t.undone || t.released && !ends && stance == node.Yes && w.server != had
 	said := map[node.Stance]string{node.Yes: "yes", node.No: "no", node.Gone: "gone"}[stance]
-	return reply{to: m, value: said}
+	return reply{to: m, value: said, before: before}
 }
 
 // hear is the reader.
 func (w *world) hear(r reply) {
+	w.before = r.before
 	q, out, turn := w.n.Answer(w.c, r.value, r.err, w.at())
 	if q != nil && q.Command.Script != r.to.script {
 		w.wrong("an answer is taken for another request's")
