@@ -28,7 +28,7 @@ type claim struct {
 
 	// tells is whether the claim's release tells those who wait. It has no lock: it is set before the first
 	// release is handed to a node, and never after that. A node's goroutines look at it for a release only,
-	// which has come to them through the node's mutex.
+	// which has come to them through the link's mutex.
 	tells bool
 }
 

@@ -142,7 +142,7 @@ func newNotes(co *core) *notes {
 	return k
 }
 
-// begin has the first look come, once a node is connected. It is called with that node's mutex held.
+// begin has the first look come, once a node is connected. It is called with that link's mutex held.
 func (k *notes) begin() { k.once.Do(func() { k.lookIn(notesEvery / 2) }) }
 
 func (k *notes) lookIn(d time.Duration) { k.timer.Reset(d*4/5 + rand.N(d*2/5)) }

@@ -24,12 +24,12 @@ var errUnasked = errors.New("the server sent a reply that nobody asked for")
 type pipeline struct {
 	link *Link
 	wire *conn.Wire
-	c    *node.Conn // what the rules know of it; link.mu guards it
+	c    *node.Conn // what the rules know of it; link.mu guards it until the reader has ended
 
 	writerDone  chan struct{}
 	watchdog    *time.Timer        // set while it serves
 	endRenewal  context.CancelFunc // ends the attempt to make it anew; nil: there was none
-	successor   *pipeline          // takes over; nil: none does. link.mu guards these
+	successor   *pipeline          // takes over; nil: none does. link.mu guards it, and the three above
 	wrongServer error              // a reply has said that this is the wrong server; the reader's, and after it the link's
 }
 

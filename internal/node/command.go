@@ -8,9 +8,9 @@ type Kind uint8
 // The kinds of requests.
 const (
 	Ask           Kind = iota // extend, inspect, a PING: may be dropped at any time
-	LockRequest               // once written, its outcome must be settled
-	RepairRequest             // as a LockRequest, but never sent twice
-	Release                   // is never dropped: if it cannot be sent, it is owed
+	LockRequest               // once written, it may come late if there is no answer
+	RepairRequest             // the same; only for a node that is up, and only for a time: see Task.Within
+	Release                   // if it cannot be sent, it is owed, unless there is nothing to release
 	Aside                     // see Node.Aside
 )
 

@@ -21,6 +21,6 @@ var (
 )
 
 // MaxBacklog bounds the requests that a node may have queued or unanswered.
-// A full backlog refuses new locks, extensions and inspections, never a
-// release: those are bounded by the locks that were let in before.
+// A full backlog refuses new locks, extensions, inspections and releases of other processes' locks, never a
+// release of this one's: those are bounded by the locks that were let in before.
 const MaxBacklog = 1 << 15

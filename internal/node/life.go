@@ -87,8 +87,8 @@ func (n *Node) Waits() {
 	}
 }
 
-// End ends the connection for the reason why, unless it has ended before, and says whether it had not. Nothing is
-// written to it any more, and no answer on it counts. Ended follows, when its reader has ended.
+// End ends the connection for the reason why, unless it has ended before, and says whether it had not. No answer on it
+// counts any more, and nothing more is to be written to it. Ended is called when its reader has ended.
 func (n *Node) End(c *Conn, why error) bool {
 	first := !c.over
 	if first {
@@ -97,8 +97,8 @@ func (n *Node) End(c *Conn, why error) bool {
 	return first
 }
 
-// Ended takes leave of a connection whose reader has ended: what is in flight has failed, and is returned, the
-// outcome of what would undo a release is unknown, and releases are owed. long: it has ended at a reply that was too long.
+// Ended takes leave of a connection whose reader has ended: what is in flight has failed, and is returned, but
+// for releases that are sent again anyway; the outcome of what would undo a release is unknown, and releases are owed. long: it has ended at a reply that was too long.
 func (n *Node) Ended(c *Conn, long bool, now time.Time) (failed []*Request, why error) {
 	n.leave()
 	n.conn, n.refusedWhileSilent = nil, false
@@ -156,7 +156,8 @@ func (n *Node) leaveOpen(now time.Time) (failed []*Request) {
 	return failed
 }
 
-// Rest is for an attempt to connect that has failed for the reason why: nothing can be sent for a while. It returns what
+// Rest is for an attempt to connect that has failed, or a connection that has ended too soon: nothing can be sent for a
+// while, for the reason why. It returns what
 // was queued, which has failed, and the reason to give for that.
 func (n *Node) Rest(why error, now time.Time) (failed []*Request, _ error) {
 	n.down = fmt.Errorf("not connected: %w", why)

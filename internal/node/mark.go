@@ -1,7 +1,7 @@
 package node
 
-// This file is about what a token may have left on one node, from its first request to its last: all of that changes in
-// After, and nowhere else.
+// This file is about what a token may have left on one node, from its first request to its last: all that happens to
+// a request changes it in After, and nowhere else.
 
 // A Mark says what a token may have left on one node.
 type Mark uint8
@@ -12,7 +12,7 @@ const (
 	// extension has found the keys.
 	MarkSent Mark = 1 << iota
 
-	// MarkReleased says that a release was queued. A lock request, an extension or a repair
+	// MarkReleased says that a release was asked for. A lock request, an extension or a repair
 	// that is still to be sent must not be.
 	MarkReleased
 
@@ -40,7 +40,7 @@ type Happening uint8
 
 // What may happen to a request.
 const (
-	Asked     Happening = iota // it was queued
+	Asked     Happening = iota // for a release: somebody wants it
 	Written                    // it was handed to the connection
 	SaidYes                    // its script was carried out
 	SaidNo                     // it was carried out, and has found another token, or none

@@ -42,7 +42,7 @@ func (n *Node) Next(c *Conn, batch []Sending, now time.Time) (_ []Sending, dropp
 		switch {
 		case q.Trace != nil && q.Kind != Release && q.mark()&MarkReleased != 0,
 			q.Kind == RepairRequest && since > after(q.sent, q.Within):
-			// Its release came first, and is on the wire; or the lock has lapsed.
+			// Its release was asked for; or the lock may have lapsed.
 			dropped = append(dropped, q)
 			continue
 		}

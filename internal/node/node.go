@@ -57,7 +57,7 @@ type Node struct {
 	resumes            bool // its connection is made anew after a standstill, see standstill.go
 
 	unknown  int       // requests of unknown outcome of which nobody was told
-	settled  int       // releases that were owed, have been carried out, and the same
+	settled  int       // releases that were owed and have been carried out, of which nobody was told
 	rtt      roundTrip // from a request's writing to its reply
 	takes    time.Duration
 	cleaned  int64 // counter: releases that were owed and have been carried out
@@ -154,8 +154,8 @@ type Status struct {
 	Unknown  int64 // requests whose outcome a broken connection has left unknown
 	Released int64 // releases that were owed and have been carried out
 	Owed     int   // releases that were not carried out: the node is away, or has refused them
-	Repeats  int   // releases that are sent again, as something may come late
-	Dropped  int64 // releases that were not, for want of room
+	Repeats  int   // releases that were carried out and are repeated, as something may come late
+	Dropped  int64 // releases that were given up for want of room
 	RTT      time.Duration
 
 	Unresponsive error     // why it is as good as down though it is up: no vote has come in time

@@ -8,10 +8,10 @@ import "time"
 //   - The node has refused one (BUSY, a full disk). It is sent again 20 ms later, then 40, 80 and so on, up to
 //     about a second.
 //   - Something may come late: when a connection ends, each lock request in flight may have run, may still run,
-//     or never will. A buffer or a proxy may deliver it a minute later, and its key would stay for the ttl. So
-//     would those that a release has left for a min hold, if it is an extension. So the release is repeated after
-//     it was carried out: 20 ms later, then 40, 80 and so on. What comes late by t is undone by about 2t. Before
-//     the min hold is over, the release that is repeated leaves the keys, too.
+//     or never will. A buffer or a proxy may deliver it a minute later, and its key would stay for the ttl. With a min
+//     hold, a late extension would give the keys that the release has left a whole ttl. So the release is repeated after
+//     it was carried out: 20 ms later, then 40, 80 and so on, a look asks for the keys, and what it finds is released.
+//     What comes late by t is undone by about 2t. Before the min hold is over, that release leaves the keys, too.
 //
 // A release deletes only keys that hold its own token, which is dead and never used again. So it may be sent as
 // often as one likes, and exclusion does not depend on it. Nothing else is taken away, in particular no key of a
@@ -40,8 +40,8 @@ type dueRelease struct {
 	next  *dueRelease
 	trace *Trace
 	index uint16
-	step  uint8         // how many gaps there were; 0: the node is owed it
-	open  bool          // it was not carried out yet
+	step  uint8         // how many gaps there were since open has changed; 0: the node is owed it
+	open  bool          // it is not known to be carried out, or the last one was refused
 	at    time.Duration // since the node's epoch: when it is due; on its way, when it was sent
 	last  time.Duration // the same: nothing is left of the keys then, or can come any more
 }

@@ -41,7 +41,8 @@ func (n *Node) released(q *Request, done bool, now time.Time) {
 	}
 }
 
-// sendLater has e be sent again after an answer: nothing is left now, or the node has refused.
+// sendLater has e be sent again after an answer: nothing is left now, or the node has refused. If nothing can come late,
+// or not any more, it is forgotten.
 func (n *Node) sendLater(e *dueRelease, done bool, now time.Time) {
 	r, step := &n.releases, e.step+1
 	switch unknown := e.mark()&markUnknown != 0; {

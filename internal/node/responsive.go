@@ -148,7 +148,7 @@ func (m *misses) signDue(now, lastReply time.Time) time.Duration {
 }
 
 // sign returns a request for a sign of life: a PING, or, if votes have not come in time, a write. A server that refuses
-// writes answers each PING. What comes of the write goes to Tried.
+// writes answers each PING. What comes of the write goes to tried.
 func (n *Node) sign(now time.Time) *Request {
 	t := &Task{Limit: n.Timeout}
 	if !n.misses.open {

@@ -72,7 +72,7 @@ type ConnDialect struct {
 
 	fast map[*node.Script]*node.Script // nil: its texts are not to be used; see Scripts.Fast
 
-	// Why the node has last abstained, if it has, and until when. Guarded by node.mu.
+	// Why the node has last abstained, if it has, and until when. Guarded by the link's mutex.
 	abstained error
 	until     time.Time
 }
@@ -137,7 +137,7 @@ func (d *Dialect) Learn(ctx context.Context, w *conn.Wire, answers []conn.Answer
 	return c, nil
 }
 
-// Heard notes whether the node has abstained. node.mu is held, unless the handshake still
+// Heard notes whether the node has abstained. The link's mutex is held, unless the handshake still
 // goes on.
 func (d *ConnDialect) Heard(out node.Outcome, now time.Time) {
 	switch {
@@ -149,7 +149,7 @@ func (d *ConnDialect) Heard(out node.Outcome, now time.Time) {
 }
 
 // Abstains returns why the node grants no lock at present, as far as is known; nil if it
-// may. node.mu is held.
+// may. The link's mutex is held.
 func (d *ConnDialect) Abstains(now time.Time) error {
 	switch left := d.until.Sub(now); {
 	case !errors.Is(d.abstained, ErrQuarantined):

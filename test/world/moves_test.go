@@ -47,9 +47,9 @@ var everything = []struct {
 		w.ask(w.attempts[i], node.Release, w.attempts[i].release())
 	}},
 	{"token %s is released once more", tokens, func(w *world, i int) bool {
-		return w.attempts[i].released && !w.over && w.done.agains < w.agains
+		return w.attempts[i].released && !w.over && w.done.repeats < w.repeats
 	}, func(w *world, i int) {
-		w.done.agains++
+		w.done.repeats++
 		w.ask(w.attempts[i], node.Release, w.attempts[i].release())
 	}},
 	{"token %s: nobody waits any more for the answer to its release", tokens, func(w *world, i int) bool {

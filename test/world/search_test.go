@@ -247,7 +247,7 @@ var usual = []named{
 	{"extensions and repairs", limits{tokens: 1, breaks: 1, ticks: 1, extensions: 1, repairs: 1, flushes: 1, withdraws: true}},
 	{"a min hold", limits{tokens: 1, breaks: 1, ticks: 1, extensions: 1, leaves: true, hours: 1}},
 	{"another process releases", limits{tokens: 1, breaks: 2, fails: 1, refusals: 1, ticks: 2, hours: 1, foreign: true}},
-	{"released twice", limits{tokens: 1, breaks: 2, refusals: 1, ticks: 1, agains: 1}},
+	{"released twice", limits{tokens: 1, breaks: 2, refusals: 1, ticks: 1, repeats: 1}},
 	{"the end", limits{tokens: 1, breaks: 1, fails: 1, refusals: 1, ticks: 1, closes: true, withdraws: true}},
 	{"connections made anew", limits{tokens: 1, breaks: 1, refusals: 1, renewals: 1, extensions: 1}},
 	{"scripts forgotten", limits{tokens: 1, breaks: 1, forgets: 2, extensions: 1, withdraws: true}},
@@ -305,7 +305,7 @@ func searchAll(t *testing.T, searches []named) {
 
 // everyone has several tokens, and all that may happen, often.
 var everyone = limits{
-	tokens: 3, breaks: 3, fails: 2, refusals: 3, giveUps: 2, ticks: 8, extensions: 2, repairs: 1, nonsense: 1, doubles: 1, agains: 2, silences: 1, flushes: 1, forgets: 1,
+	tokens: 3, breaks: 3, fails: 2, refusals: 3, giveUps: 2, ticks: 8, extensions: 2, repairs: 1, nonsense: 1, doubles: 1, repeats: 2, silences: 1, flushes: 1, forgets: 1,
 	renewals: 2, pauses: 2, minutes: 2, hours: 1, withdraws: true, other: true,
 }
 

@@ -14,7 +14,7 @@ type limits struct {
 	tokens                                  int  // attempts, one after the other or together, on one resource
 	breaks, fails, refusals, giveUps, ticks int  // of the connection, of connecting, by the server, by a proxy; instants that the node has asked for
 	extensions, repairs                     int  // of each lock
-	nonsense, doubles, agains               int  // answers that no script gives; requests that arrive again; releases that are asked for once more
+	nonsense, doubles, repeats              int  // answers that no script gives; requests that arrive again; releases that are asked for once more
 	silences, flushes, forgets, renewals    int  // watchdogs that find nothing answered; keys lost; scripts forgotten; connections made anew
 	pauses, minutes, hours                  int  // half a second without an answer; two minutes; long times, in which nothing is on its way any more
 	withdraws, closes, foreign, leaves      bool // requests are taken back; Close; another process releases; releases may leave the keys
@@ -235,7 +235,7 @@ func (w *world) after() {
 	w.look()
 }
 
-// look holds what the node knows against what was.
+// look holds what the node knows repeatst what was.
 func (w *world) look() {
 	s := w.n.Status(w.at())
 	switch {
