@@ -138,6 +138,14 @@ var everything = []struct {
 		w.done.silences++
 		w.silence()
 	}},
+	{"the process stands still for a second", once, func(w *world, _ int) bool { return w.c != nil && w.done.wakes < w.wakes }, func(w *world, _ int) {
+		w.done.wakes++
+		w.now += time.Second
+		if w.n.Wake(w.at()) {
+			w.after()
+			w.end(nil)
+		}
+	}},
 	{"connecting fails", once, func(w *world, _ int) bool { return w.isConnecting() && w.done.fails < w.fails }, func(w *world, _ int) {
 		w.done.fails++
 		failed, why := w.n.Rest(errors.New("refused"), w.at())
@@ -152,6 +160,9 @@ var everything = []struct {
 		return w.c != nil && w.next == nil && w.done.renewals < w.renewals
 	}, func(w *world, _ int) {
 		w.done.renewals++
+		for _, t := range w.attempts {
+			t.must = t.kept && !w.isReleasing(t)
+		}
 		if w.next = new(node.Conn); !w.n.HandOver(w.c, w.next, w.at()) {
 			w.next = nil
 		}
@@ -160,6 +171,9 @@ var everything = []struct {
 	{"that does not come to it, and the old one goes on", once, func(w *world, _ int) bool { return w.c != nil && w.next != nil }, func(w *world, _ int) {
 		w.n.Stay(w.c)
 		w.next = nil
+		for _, t := range w.attempts {
+			t.must = false
+		}
 		w.after()
 	}},
 	{"the node is closed", once, func(w *world, _ int) bool { return w.closes && !w.ended }, func(w *world, _ int) {
@@ -186,19 +200,20 @@ var everything = []struct {
 		w.late = slices.Delete(slices.Clone(w.late), i, i+1)
 		w.carry(m)
 	}},
-	{"half a second passes without an answer", once, func(w *world, _ int) bool { return w.c != nil && w.done.pauses < w.pauses }, func(w *world, _ int) {
+	{"a short time passes without an answer", once, func(w *world, _ int) bool { return w.c != nil && w.done.pauses < w.pauses }, func(w *world, _ int) {
 		w.done.pauses++
-		w.now += 2 * w.n.Timeout
+		w.now += timeout * 3 / 4
 	}},
 	{"two minutes pass", once, func(w *world, _ int) bool {
-		return w.done.minutes < w.minutes && !slices.ContainsFunc(w.late, func(m message) bool { return w.of(m).foreign })
+		return w.done.minutes < w.minutes && w.c != nil && w.n.Status(w.at()).Owed == 0 && !slices.ContainsFunc(w.late, func(m message) bool { return w.of(m).foreign })
 	}, func(w *world, _ int) {
 		w.done.minutes++
 		w.now += 2 * time.Minute
+		w.server.Expire(w.now)
 	}},
-	{"more than an hour passes", once, func(w *world, _ int) bool { return len(w.late) == 0 && w.done.hours < w.hours }, func(w *world, _ int) {
+	{"nearly an hour passes", once, func(w *world, _ int) bool { return len(w.late) == 0 && w.done.hours < w.hours }, func(w *world, _ int) {
 		w.done.hours++
-		w.now += ttl + time.Second
+		w.now += ttl - time.Minute
 		w.server.Expire(w.now)
 	}},
 	{"the server loses its keys", once, func(w *world, _ int) bool { return w.server.Token > 0 && w.done.flushes < w.flushes }, func(w *world, _ int) {

@@ -145,7 +145,7 @@ type hasher struct {
 // uncounted are fields that have no influence on what happens: statistics, and what is the same in all worlds.
 var uncounted = map[string]bool{
 	"Node.Config": true, "Node.rtt": true, "Node.takes": true, "Node.cleaned": true, "Node.unknowns": true, "Node.facts": true, "Node.unknown": true,
-	"Node.settled": true, "Node.vanished": true, "world.limits": true, "world.before": true, "call.w": true, "dueReleases.dropped": true, "Conn.why": true, "Conn.said": true, "Node.down": true,
+	"Node.settled": true, "Node.vanished": true, "world.limits": true, "world.before": true, "world.vanished": true, "call.w": true, "dueReleases.dropped": true, "Conn.why": true, "Conn.said": true, "Node.down": true,
 }
 
 func (h *hasher) of(w *world) uint64 {
@@ -244,7 +244,7 @@ var usual = []named{
 	{"what comes late", limits{tokens: 1, breaks: 2, fails: 1, ticks: 2, hours: 1, other: true}},
 	{"a proxy", limits{tokens: 1, breaks: 1, giveUps: 1, ticks: 2, hours: 1, nonsense: 1}},
 	{"refusals", limits{tokens: 1, breaks: 1, refusals: 2, giveUps: 1, ticks: 2}},
-	{"extensions and repairs", limits{tokens: 1, breaks: 1, ticks: 1, extensions: 1, repairs: 1, flushes: 1, withdraws: true}},
+	{"extensions and repairs", limits{tokens: 1, breaks: 1, ticks: 1, extensions: 1, repairs: 1, flushes: 1, withdraws: true, other: true}},
 	{"a min hold", limits{tokens: 1, breaks: 1, ticks: 1, extensions: 1, leaves: true, hours: 1}},
 	{"another process releases", limits{tokens: 1, breaks: 2, fails: 1, refusals: 1, ticks: 2, hours: 1, foreign: true}},
 	{"released twice", limits{tokens: 1, breaks: 2, refusals: 1, ticks: 1, repeats: 1}},
@@ -253,9 +253,11 @@ var usual = []named{
 	{"scripts forgotten", limits{tokens: 1, breaks: 1, forgets: 2, extensions: 1, withdraws: true}},
 	{"requests that come twice", limits{tokens: 1, breaks: 1, doubles: 1, refusals: 1, extensions: 1}},
 	{"silence", limits{tokens: 1, breaks: 1, silences: 1, ticks: 1, withdraws: true}},
-	{"pauses", limits{tokens: 2, breaks: 1, pauses: 1}},
+	{"pauses", limits{tokens: 2, pauses: 2}},
 	{"repairs that are late", limits{tokens: 1, breaks: 1, extensions: 1, repairs: 1, flushes: 1, pauses: 1}},
-	{"two minutes", limits{tokens: 1, breaks: 2, ticks: 2, minutes: 1, refusals: 1}},
+	{"an hour", limits{tokens: 1, breaks: 1, ticks: 3, minutes: 1, hours: 1, refusals: 1}},
+	{"too many unanswered", limits{tokens: 2, unanswered: 1, breaks: 1, withdraws: true}},
+	{"a standstill", limits{tokens: 1, breaks: 1, wakes: 1, ticks: 1}},
 	{"two tokens", limits{tokens: 2, breaks: 1, ticks: 1}},
 }
 
@@ -306,7 +308,7 @@ func searchAll(t *testing.T, searches []named) {
 // everyone has several tokens, and all that may happen, often.
 var everyone = limits{
 	tokens: 3, breaks: 3, fails: 2, refusals: 3, giveUps: 2, ticks: 8, extensions: 2, repairs: 1, nonsense: 1, doubles: 1, repeats: 2, silences: 1, flushes: 1, forgets: 1,
-	renewals: 2, pauses: 2, minutes: 2, hours: 1, withdraws: true, other: true,
+	renewals: 2, pauses: 3, wakes: 1, minutes: 2, hours: 1, withdraws: true, other: true,
 }
 
 func TestWorldAtRandom(t *testing.T) {

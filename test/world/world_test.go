@@ -1,8 +1,10 @@
 package world
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,7 +18,9 @@ type limits struct {
 	extensions, repairs                     int  // of each lock
 	nonsense, doubles, repeats              int  // answers that no script gives; requests that arrive again; releases that are asked for once more
 	silences, flushes, forgets, renewals    int  // watchdogs that find nothing answered; keys lost; scripts forgotten; connections made anew
-	pauses, minutes, hours                  int  // half a second without an answer; two minutes; long times, in which nothing is on its way any more
+	unanswered                              int  // locks that may be unanswered; 0: many
+	wakes                                   int  // the process stands still
+	pauses, minutes, hours                  int  // short times without an answer; two minutes; nearly an hour, after which nothing is on its way any more
 	withdraws, closes, foreign, leaves      bool // requests are taken back; Close; another process releases; releases may leave the keys
 	other                                   bool // another client locks and unlocks, too
 }
@@ -37,13 +41,18 @@ type token struct {
 	removed  bool // a release of it has removed the key
 	unsure   bool // the answer to one was lost
 	refused  bool // its lock request was, and nothing else has come of it
+	kept     bool // its release was refused, and was not carried out since
+	must     bool // so it is to be sent once more before the next connection follows
+	over     bool // the answer to a release that was carried out was heard
 	undone   bool // its key was set behind a release, by what came late
 
 	extended, repaired int
 	repairs            time.Duration // when its last repair was asked for
 }
 
-const ttl, minHold = time.Hour, time.Minute
+const ttl, minHold, timeout = time.Hour, time.Minute, 250 * time.Millisecond
+
+const within = timeout / 2 // of repairs
 
 func (t *token) Life() time.Duration { return ttl }
 func (t *token) LeavesKeys() bool    { return t.leaves }
@@ -167,6 +176,7 @@ type world struct {
 	done         limits
 	joined, lost bool   // as the facts say
 	unknown      int64  // requests whose outcome is
+	vanished     int    // times that keys have, as the facts say
 	settled      [2]int // requests of unknown outcome, and releases, as the facts say
 	locked       bool   // the other client has
 	over         bool   // closed
@@ -180,8 +190,8 @@ var epoch = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 func newWorld(l limits) *world {
 	w := &world{limits: l, knows: true}
 	w.n = node.New(node.Config{
-		Timeout: 250 * time.Millisecond, Silence: time.Second, Epoch: epoch, UnusedKey: "none",
-		MaxUnanswered: func() int64 { return 100 }, IsEnough: func() bool { return false },
+		Timeout: timeout, Silence: time.Second, Epoch: epoch, UnusedKey: "none",
+		MaxUnanswered: func() int64 { return int64(cmp.Or(l.unanswered, 100)) }, IsEnough: func() bool { return false },
 		Code: func(err error) string { word, _, _ := strings.Cut(fmt.Sprint(err), " "); return word },
 	})
 	for i := range l.tokens {
@@ -222,8 +232,8 @@ func (w *world) after() {
 			w.settled[0] += f.Unknown
 			w.settled[1] += f.Released
 		case node.Vanished:
-			if w.done.flushes+w.done.hours+w.done.doubles == 0 {
-				w.wrong("keys are told to have vanished, and none were lost")
+			if w.vanished++; w.vanished > w.done.flushes*len(w.attempts) && w.done.hours+w.done.doubles == 0 {
+				w.wrong("keys are told to have vanished that were not lost, or that were told of before")
 			}
 		default:
 		}
@@ -269,7 +279,7 @@ func (w *world) is(is *bool, now bool, why string) {
 
 // ask hands a request to the node.
 func (w *world) ask(t *token, kind node.Kind, s *node.Script) {
-	task := &node.Task{Kind: kind, Command: t.command(s), Trace: &t.Trace, Limit: w.n.Timeout, Within: w.n.Timeout, Lives: ttl}
+	task := &node.Task{Kind: kind, Command: t.command(s), Trace: &t.Trace, Limit: w.n.Timeout, Within: within, Lives: ttl}
 	c := &call{w: w, of: t, kind: kind, q: &node.Request{Task: task}}
 	task.Receiver = c
 	w.calls = append(w.calls, c)
@@ -295,11 +305,12 @@ func (w *world) write() {
 func (w *world) check(m message) {
 	for _, id := range m.tokens {
 		t := w.attempts[id.(int)-1]
-		if m.script == repair && w.now > t.repairs+w.n.Timeout {
+		if m.script == repair && w.now > t.repairs+within {
 			w.wrong("a repair is sent when the lock may have lapsed")
 		}
 		switch m.script {
 		case release, leave, node.Look:
+			t.must = t.must && m.script == node.Look
 			if !t.released {
 				w.wrong("a release is sent of a token that nobody has given up")
 			}
@@ -362,11 +373,15 @@ func (w *world) carry(m message) reply {
 // hear is the reader.
 func (w *world) hear(r reply) {
 	w.before = r.before
+	ends := r.to.script == release || r.to.script == leave
 	q, out, turn := w.n.Answer(w.c, r.value, r.err, w.at())
 	if q != nil && q.Command.Script != r.to.script {
 		w.wrong("an answer is taken for another request's")
 	}
 	w.after()
+	if ends {
+		w.answered(w.of(r.to), r.err != nil || r.value == "QUEUED")
+	}
 	switch turn {
 	case node.Told:
 		q.Deliver(out, w.at())
@@ -378,11 +393,30 @@ func (w *world) hear(r reply) {
 		if len(w.wire) > 0 {
 			w.wrong("requests are left on the old connection")
 		}
+		if slices.ContainsFunc(w.attempts, func(t *token) bool { return t.must }) {
+			w.wrong("what the old server has refused was not sent to it once more")
+		}
 		w.n.Follow(w.next, w.at())
 		w.c, w.next = w.next, nil
 	case node.Goes:
 	}
 }
+
+// isReleasing reports whether a release of the token is in flight.
+func (w *world) isReleasing(t *token) bool {
+	is := func(m message) bool { return (m.script == release || m.script == leave) && w.of(m) == t }
+	return slices.ContainsFunc(w.wire, is) || slices.ContainsFunc(w.replies, func(r reply) bool { return is(r.to) })
+}
+
+// answered looks at when a release is sent again after an answer.
+func (w *world) answered(t *token, refused bool) {
+	if first := !refused && !t.over; first && len(w.attempts) == 1 && w.n.Status(w.at()).Repeats > 0 && w.due > w.now+firstGap {
+		w.wrong("what may come late is not looked for soon after the release")
+	}
+	t.kept, t.over = refused && t.Has(0, node.MarkSent), t.over || !refused
+}
+
+const firstGap = 20 * time.Millisecond
 
 // serve has the server carry out the next request, and read has its answer be heard.
 func (w *world) serve() {
@@ -408,6 +442,7 @@ func (w *world) silence() {
 		}
 		w.after()
 	}
+	w.wrong("a connection on which nothing is answered goes on")
 }
 
 // end is the end of the connection. What was on its way may still arrive.
@@ -425,6 +460,9 @@ func (w *world) end(why error) {
 	}
 	w.c, w.next, w.wire, w.replies, w.due = nil, nil, nil, nil, 0
 	w.after()
+	if why != nil && !w.lost && !w.n.IsClosing() && !errors.As(why, new(node.StandstillError)) {
+		w.wrong("the connection has broken, and nobody was told")
+	}
 	w.fail(failed, why)
 	if why == nil || w.n.MayEnd() {
 		w.leave()
