@@ -132,7 +132,7 @@ proctype client(byte c) {
  * one step. A message that is refused changes nothing here. */
 proctype link(byte c; byte n) {
     do
-    /* redlock/scripts/lock.lua; internal/node/command.go: directArgs (a SET that does the same) */
+    /* redlock/scripts/lock.lua; internal/link/command.go: directArgs (a SET that does the same) */
     :: d_step { state[c] != idle && MAY_LOCK ->
         printf("client %d's lock request reaches node %d\n", c, n + 1);
         safe[n] = (key[n] == NOBODY -> LIFE : safe[n]); key[n] = c;

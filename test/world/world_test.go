@@ -431,10 +431,10 @@ func (w *world) read() {
 	w.hear(r)
 }
 
-// silence has nothing come for a while, and the watchdog look. It looks twice: what has arrived is read first.
+// silence has nothing come for a while, and the watchdog look. It looks twice, and late: what has arrived is read first.
 func (w *world) silence() {
 	var broken error
-	for _, d := range []time.Duration{node.MinSilence + node.WatchInterval, node.Arrival} {
+	for _, d := range []time.Duration{node.MinSilence + node.WatchInterval, node.Arrival + 2*node.MinStandstill} {
 		w.now += d
 		if broken = w.n.Watch(w.c, w.at()); broken != nil {
 			w.end(broken)
