@@ -316,7 +316,7 @@ func TestWorldAtRandom(t *testing.T) {
 		t.Skip("one goroutine has no races")
 	}
 	t.Parallel()
-	walks := 20_000
+	walks := 10_000
 	if n, err := strconv.Atoi(os.Getenv("WORLD_WALKS")); err == nil {
 		walks = n
 	}
