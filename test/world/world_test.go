@@ -41,6 +41,7 @@ type token struct {
 	removed  bool // a release of it has removed the key
 	unsure   bool // the answer to one was lost
 	refused  bool // its lock request was, and nothing else has come of it
+	doubted  bool // nobody can know what has become of a request of it
 	kept     bool // its release was refused, and was not carried out since
 	must     bool // so it is to be sent once more before the next connection follows
 	over     bool // the answer to a release that was carried out was heard
@@ -305,6 +306,7 @@ func (w *world) write() {
 func (w *world) check(m message) {
 	for _, id := range m.tokens {
 		t := w.attempts[id.(int)-1]
+		t.refused = t.refused && m.script != repair
 		if m.script == repair && w.now > t.repairs+within {
 			w.wrong("a repair is sent when the lock may have lapsed")
 		}
@@ -477,7 +479,7 @@ func (w *world) doubt(m message) {
 	if m.script == nil || m.script == node.Look || m.script == node.Probe {
 		return
 	}
-	w.of(m).refused = false
+	w.of(m).doubted = true
 	w.of(m).unsure = w.of(m).unsure || m.script == release || m.script == leave
 }
 
