@@ -110,7 +110,7 @@ check-rest: ## everything that CI runs but make cover
 
 # The numbers of seeds, rounds and servers that make check leaves out.
 .PHONY: nightly
-nightly: full race oldest matrix lint-internal cross-all mutants soak spec-long packages-test ## all tests at full size, all servers, all mutants, packages
+nightly: full race oldest matrix lint-internal cross-all mutants soak spec-long world-full packages-test ## all tests at full size, all servers, all mutants, packages
 
 .PHONY: vet
 vet: ## go vet
@@ -226,6 +226,10 @@ sim: ## a short simulation, the model of fencing, and the search over the rules 
 	SIM_REPORT=$(abspath $(BUILD))/sim.txt $(TESTRUN) -timeout $(TIMEOUT) $(TESTFLAGS) ./test/simulation
 	@cat $(BUILD)/sim.txt
 	$(TESTRUN) -timeout $(TIMEOUT) $(TESTFLAGS) -run "Model|World" ./redlock ./test/world
+
+.PHONY: world-full
+world-full: ## the search over the rules of a node, in its largest settings
+	WORLD=full WORLD_WALKS=1000000 $(TESTRUN) -timeout $(TIMEOUT) -run World ./test/world
 
 .PHONY: mutants
 mutants: tools promtool ## break the code in each way that a test must notice (RUN=fixes/: those named so); fails if one is not noticed

@@ -23,7 +23,7 @@ type nodeFacts struct {
 // vanishedEvery is the least time between two events about keys that a node has lost: a flush is many.
 const vanishedEvery = time.Second
 
-// tell is called with a mutex of the node's held.
+// tell is the link's Config.Tell: it is called with its mutex held, or that of the subscriptions.
 func (n *nodeFacts) tell(f node.Fact) {
 	e := Event{Node: n.name, Err: f.Why}
 	switch f.What {
@@ -48,6 +48,8 @@ func (n *nodeFacts) tell(f node.Fact) {
 		e.Err = fmt.Errorf("keys that the node had said it holds are gone before their time (%s so far)", brief.Count(int(f.Times), "lock"))
 	case node.Deaf:
 		e.Kind = EventPolling
+	case node.Wanted, node.Joined, node.Left, node.Stalled:
+		return // The link's own.
 	}
 	n.r.send(context.Background(), e)
 }

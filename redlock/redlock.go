@@ -100,24 +100,30 @@ func New(nodes []Node, opts ...Option) (*Redlock, error) {
 			return nil, fmt.Errorf("redlock: nodes %d and %s are both named %q", j+1, number, n.Name)
 		}
 		seen[n.Name] = i
-		c := link.Config{
-			Name: n.Name, Pool: n.Pool, ConnectTimeout: o.connectTimeout, Scripts: handshakeScripts, Readiness: &r.ready,
-			Tell: (&nodeFacts{r: &r.core, name: n.Name}).tell,
-			Node: node.Config{
-				Timeout: o.nodeTimeout, Silence: admission.Silence, Age: o.connectionAge, Clock: r.clock.At,
-				UnusedKey:     o.prefix + reservedMark + "none:" + tokens.New()[:16],
-				MaxUnanswered: r.admission.UnansweredLimit().Load, IsEnough: r.isEnough,
-			},
-		}
-		if r.quarantine != nil {
-			c.Dialect, c.Scripts = r.quarantine, otherScripts
-		}
-		nd := link.New(c)
-		r.subscriptions.Add(nd)
-		r.nodes = append(r.nodes, nd)
+		l := r.newLink(n)
+		r.subscriptions.Add(l)
+		r.nodes = append(r.nodes, l)
 	}
 	r.notes = newNotes(&r.core)
 	return r, nil
+}
+
+// newLink returns the link to one of the nodes.
+func (co *core) newLink(n Node) *link.Link {
+	o := &co.defaults
+	c := link.Config{
+		Name: n.Name, Pool: n.Pool, ConnectTimeout: o.connectTimeout, Scripts: handshakeScripts, Readiness: &co.ready,
+		Tell: (&nodeFacts{r: co, name: n.Name}).tell,
+		Node: node.Config{
+			Timeout: o.nodeTimeout, Silence: admission.Silence, Age: o.connectionAge, Clock: co.clock.At,
+			UnusedKey:     o.prefix + reservedMark + "none:" + tokens.New()[:16],
+			MaxUnanswered: co.admission.UnansweredLimit().Load, IsEnough: co.isEnough,
+		},
+	}
+	if co.quarantine != nil {
+		c.Dialect, c.Scripts = co.quarantine, otherScripts
+	}
+	return link.New(c)
 }
 
 // TryLock makes one attempt to lock all resources together for ttl. It does not wait for a

@@ -14,7 +14,7 @@ import (
 	"github.com/seed6c881748/redlock/test/world"
 )
 
-// An serverTwin is a node next to a world.Server that is to do the same. A tick is a
+// A serverTwin is a node next to a world.Server that is to do the same. A tick is a
 // second.
 type serverTwin struct {
 	t      *testing.T

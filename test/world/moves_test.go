@@ -86,8 +86,7 @@ var everything = []struct {
 		return w.isNext() && w.done.refusals < w.refusals
 	}, func(w *world, _ int) {
 		w.done.refusals++
-		m := w.wire[0]
-		w.wire = w.wire[1:]
+		m := w.pull()
 		if t := w.of(m); m.script == lock && !t.held && !t.doubled {
 			t.refused = true
 		}
@@ -97,8 +96,7 @@ var everything = []struct {
 		return w.isNext() && w.done.giveUps < w.giveUps
 	}, func(w *world, _ int) {
 		w.done.giveUps++
-		m := w.wire[0]
-		w.wire = w.wire[1:]
+		m := w.pull()
 		w.delay(m)
 		w.doubt(m)
 		w.hear(reply{to: m, err: errors.New("ERR upstream timeout")})
@@ -123,8 +121,7 @@ var everything = []struct {
 		return w.isNext() && w.done.nonsense < w.nonsense
 	}, func(w *world, _ int) {
 		w.done.nonsense++
-		m := w.wire[0]
-		w.wire = w.wire[1:]
+		m := w.pull()
 		w.doubt(m)
 		w.hear(reply{to: m, value: "QUEUED"})
 	}},

@@ -420,11 +420,16 @@ func (w *world) answered(t *token, refused bool) {
 
 const firstGap = 20 * time.Millisecond
 
-// serve has the server carry out the next request, and read has its answer be heard.
-func (w *world) serve() {
+// pull takes the next message from the wire.
+func (w *world) pull() message {
 	m := w.wire[0]
 	w.wire = w.wire[1:]
-	w.replies = append(w.replies, w.carry(m))
+	return m
+}
+
+// serve has the server carry out the next request, and read has its answer be heard.
+func (w *world) serve() {
+	w.replies = append(w.replies, w.carry(w.pull()))
 }
 
 func (w *world) read() {
