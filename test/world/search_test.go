@@ -269,7 +269,7 @@ var full = []named{
 	{"extensions and repairs", limits{tokens: 1, breaks: 2, ticks: 2, extensions: 2, repairs: 1, flushes: 1, withdraws: true, hours: 1}},
 	{"a min hold", limits{tokens: 1, breaks: 2, fails: 1, ticks: 2, extensions: 2, leaves: true, hours: 1}},
 	{"another process releases", limits{tokens: 1, breaks: 3, fails: 1, refusals: 1, ticks: 2, hours: 1, foreign: true}},
-	{"the end", limits{tokens: 1, breaks: 2, fails: 1, refusals: 1, giveUps: 1, ticks: 2, closes: true, withdraws: true, renewals: 1}},
+	{"the end", limits{tokens: 1, breaks: 2, fails: 1, refusals: 1, ticks: 2, closes: true, withdraws: true}},
 	{"connections made anew", limits{tokens: 1, breaks: 1, refusals: 1, renewals: 2, extensions: 1, ticks: 1, forgets: 1}},
 	{"requests that come twice", limits{tokens: 1, breaks: 2, doubles: 2, refusals: 1, extensions: 1, repairs: 1, flushes: 1, other: true}},
 	{"two tokens", limits{tokens: 2, breaks: 2, ticks: 1}},
