@@ -15,16 +15,62 @@ import (
 // instruments are the metrics: durations of calls that are measured as events come, and figures that
 // are read when somebody collects them, which costs the calls nothing.
 type instruments struct {
-	meter                                      metric.Meter
-	acquire, wait, hold, extend                metric.Float64Histogram
-	attempts, holdsEnded                       metric.Int64ObservableCounter
-	votes, splits, repairs, standstills, drops metric.Int64ObservableCounter
-	held, kept, waiting                        metric.Int64ObservableUpDownCounter
-	up, down, quarantined                      metric.Int64ObservableUpDownCounter
-	unresponsive, backlog, deaf                metric.Int64ObservableUpDownCounter
-	differ                                     metric.Int64ObservableUpDownCounter
-	vanished                                   metric.Int64ObservableCounter
-	rtt, oldestWait, oldestHold                metric.Float64ObservableGauge
+	meter                       metric.Meter
+	acquire, wait, hold, extend metric.Float64Histogram
+
+	stats []figure[redlock.Stats]     // of a Redlock
+	nodes []figure[redlock.NodeStats] // of each node
+
+	// These have attributes of their own.
+	attempts, holdsEnded, votes, deaf, differ metric.Int64Observable
+
+	rtt, oldestWait, oldestHold metric.Float64ObservableGauge
+
+	all []metric.Observable
+}
+
+// A figure is a metric that is read from Stats.
+type figure[S any] struct {
+	name, unit, text string
+	read             func(s *S) int64
+	counts           bool // it never falls
+	is               metric.Int64Observable
+}
+
+func level[S any](name, unit, text string, read func(s *S) int64) figure[S] {
+	return figure[S]{name: name, unit: unit, text: text, read: read}
+}
+
+func counter[S any](name, unit, text string, read func(s *S) int64) figure[S] {
+	return figure[S]{name: name, unit: unit, text: text, read: read, counts: true}
+}
+
+// statsFigures and nodeFigures are all of them: a new one is one line here.
+func statsFigures() []figure[redlock.Stats] {
+	type stats = redlock.Stats
+	return []figure[stats]{
+		level("redlock.lock.held", "{lock}", "Locks that are held.", func(s *stats) int64 { return int64(s.Held) }),
+		level("redlock.lock.kept", "{lock}", "Locks that KeepAlive or Do extend.", func(s *stats) int64 { return int64(s.Kept) }),
+		level("redlock.lock.waiting", "{call}", "Calls that wait for a lock.", func(s *stats) int64 { return int64(s.Waiting) }),
+		counter("redlock.lock.splits", "{split}", "Attempts in which a split vote had to be resolved.", func(s *stats) int64 { return s.Splits }),
+		counter("redlock.lock.repairs", "{repair}", "Times that a node was given back the keys of a held lock.", func(s *stats) int64 { return s.Repaired }),
+		counter("redlock.process.standstills", "{standstill}", "Times that this process stood still while an answer was waited for.", func(s *stats) int64 { return s.Standstills }),
+		counter("redlock.events.dropped", "{event}", "Events that were dropped: spans lack them.", func(s *stats) int64 { return s.EventsDropped }),
+	}
+}
+
+func nodeFigures() []figure[redlock.NodeStats] {
+	type node = redlock.NodeStats
+	return []figure[node]{
+		level("redlock.node.up", "{node}", "1 while the node is connected, 0 otherwise.", func(n *node) int64 { return boolean(n.Up) }),
+		level("redlock.node.down", "{node}", "1 while the connection to the node is broken or cannot be made, 0 otherwise. A node that nobody has needed yet is neither up nor down.",
+			func(n *node) int64 { return boolean(!n.Up && n.Err != nil && !errors.Is(n.Err, redlock.ErrClosed)) }),
+		level("redlock.node.quarantined", "{node}", "1 while the node is connected and grants no lock, 0 otherwise.", func(n *node) int64 { return boolean(n.Up && n.Abstains != nil) }),
+		level("redlock.node.unresponsive", "{node}", "1 while the node is connected and its votes do not come in time, or are errors, 0 otherwise.",
+			func(n *node) int64 { return boolean(n.Up && n.Unresponsive != nil) }),
+		level("redlock.node.backlog", "{request}", "Requests to the node that are queued or unanswered.", func(n *node) int64 { return int64(n.Backlog) }),
+		counter("redlock.node.vanished", "{loss}", "Times that the node no longer had keys of a held lock that it had said it holds.", func(n *node) int64 { return n.Vanished }),
+	}
 }
 
 // The bounds of the histograms, in seconds: a lock takes a round trip or the time of a wait, and is
@@ -35,50 +81,45 @@ var (
 )
 
 func newInstruments(m metric.Meter) (*instruments, error) {
-	in := &instruments{meter: m}
+	in := &instruments{meter: m, stats: statsFigures(), nodes: nodeFigures()}
 	var failed []error
 	histogram := func(to *metric.Float64Histogram, name, text string, bounds []float64) {
 		var err error
 		*to, err = m.Float64Histogram(name, metric.WithUnit("s"), metric.WithDescription(text), metric.WithExplicitBucketBoundaries(bounds...))
 		failed = append(failed, err)
 	}
-	counter := func(to *metric.Int64ObservableCounter, name, unit, text string) {
+	figure := func(name, unit, text string, counts bool) (is metric.Int64Observable) {
 		var err error
-		*to, err = m.Int64ObservableCounter(name, metric.WithUnit(unit), metric.WithDescription(text))
-		failed = append(failed, err)
-	}
-	level := func(to *metric.Int64ObservableUpDownCounter, name, unit, text string) {
-		var err error
-		*to, err = m.Int64ObservableUpDownCounter(name, metric.WithUnit(unit), metric.WithDescription(text))
-		failed = append(failed, err)
+		if unit, text := metric.WithUnit(unit), metric.WithDescription(text); counts {
+			is, err = m.Int64ObservableCounter(name, unit, text)
+		} else {
+			is, err = m.Int64ObservableUpDownCounter(name, unit, text)
+		}
+		failed, in.all = append(failed, err), append(in.all, is)
+		return is
 	}
 	gauge := func(to *metric.Float64ObservableGauge, name, text string) {
 		var err error
 		*to, err = m.Float64ObservableGauge(name, metric.WithUnit("s"), metric.WithDescription(text))
-		failed = append(failed, err)
+		failed, in.all = append(failed, err), append(in.all, *to)
 	}
 	histogram(&in.acquire, "redlock.lock.acquire.duration", "Time that calls took to get a lock, or to fail.", callBounds)
 	histogram(&in.wait, "redlock.lock.wait.duration", "Time until the attempt that got the lock began: next to nothing for a lock that was free.", callBounds)
 	histogram(&in.hold, "redlock.lock.hold.duration", "Time for which locks were held, until they were released.", holdBounds)
 	histogram(&in.extend, "redlock.lock.extend.duration", "Time that extensions took.", callBounds)
-	counter(&in.attempts, "redlock.lock.attempts", "{attempt}", "Attempts to lock, by how their call has ended.")
-	counter(&in.holdsEnded, "redlock.hold.ended", "{hold}", "Ends of locks, by cause: of what KeepAlive and Do held when it ends, of others when Unlock has shown how.")
-	counter(&in.splits, "redlock.lock.splits", "{split}", "Attempts in which a split vote had to be resolved.")
-	counter(&in.repairs, "redlock.lock.repairs", "{repair}", "Times that a node was given back the keys of a held lock.")
-	counter(&in.standstills, "redlock.process.standstills", "{standstill}", "Times that this process stood still while an answer was waited for.")
-	counter(&in.drops, "redlock.events.dropped", "{event}", "Events that were dropped: spans lack them.")
-	counter(&in.votes, "redlock.node.votes", "{vote}", "Votes, by node and by what they said.")
-	level(&in.held, "redlock.lock.held", "{lock}", "Locks that are held.")
-	level(&in.kept, "redlock.lock.kept", "{lock}", "Locks that KeepAlive or Do extend.")
-	level(&in.waiting, "redlock.lock.waiting", "{call}", "Calls that wait for a lock.")
-	level(&in.differ, "redlock.sets.differing", "{set}", "Sets of nodes of other clients that differ from this one's, and nodes that are one server; where the quorums of both always meet, no lock is at risk.")
-	level(&in.up, "redlock.node.up", "{node}", "1 while the node is connected, 0 otherwise.")
-	level(&in.down, "redlock.node.down", "{node}", "1 while the connection to the node is broken or cannot be made, 0 otherwise. A node that nobody has needed yet is neither up nor down.")
-	level(&in.quarantined, "redlock.node.quarantined", "{node}", "1 while the node is connected and grants no lock, 0 otherwise.")
-	level(&in.unresponsive, "redlock.node.unresponsive", "{node}", "1 while the node is connected and its votes do not come in time, or are errors, 0 otherwise.")
-	level(&in.deaf, "redlock.node.deaf", "{node}", "1 while the node is connected and calls that wait cannot hear of releases from it, 0 otherwise. It is seen when a call waits.")
-	level(&in.backlog, "redlock.node.backlog", "{request}", "Requests to the node that are queued or unanswered.")
-	counter(&in.vanished, "redlock.node.vanished", "{loss}", "Times that the node no longer had keys of a held lock that it had said it holds.")
+	for i := range in.stats {
+		f := &in.stats[i]
+		f.is = figure(f.name, f.unit, f.text, f.counts)
+	}
+	for i := range in.nodes {
+		f := &in.nodes[i]
+		f.is = figure(f.name, f.unit, f.text, f.counts)
+	}
+	in.attempts = figure("redlock.lock.attempts", "{attempt}", "Attempts to lock, by how their call has ended.", true)
+	in.holdsEnded = figure("redlock.hold.ended", "{hold}", "Ends of locks, by cause: of what KeepAlive and Do held when it ends, of others when Unlock has shown how.", true)
+	in.votes = figure("redlock.node.votes", "{vote}", "Votes, by node and by what they said.", true)
+	in.differ = figure("redlock.sets.differing", "{set}", "Sets of nodes of other clients that differ from this one's, and nodes that are one server; where the quorums of both always meet, no lock is at risk.", false)
+	in.deaf = figure("redlock.node.deaf", "{node}", "1 while the node is connected and calls that wait cannot hear of releases from it, 0 otherwise. It is seen when a call waits.", false)
 	gauge(&in.rtt, "redlock.node.rtt", "Round-trip time of requests to the node, averaged.")
 	gauge(&in.oldestWait, "redlock.lock.wait.oldest", "Time for which the longest of the calls has waited that wait now behind a holder; 0 if none does.")
 	gauge(&in.oldestHold, "redlock.lock.held.oldest", "Time for which the longest of the locks has been held that are held now; 0 if there is none.")
@@ -115,13 +156,9 @@ func (in *instruments) observe(r *redlock.Redlock, known *classes) (metric.Regis
 	read := func(_ context.Context, o metric.Observer) error {
 		s := r.Stats()
 		oldest := oldestWaits(r.WaitingCalls(), known)
-		o.ObserveInt64(in.held, int64(s.Held))
-		o.ObserveInt64(in.kept, int64(s.Kept))
-		o.ObserveInt64(in.waiting, int64(s.Waiting))
-		o.ObserveInt64(in.splits, s.Splits)
-		o.ObserveInt64(in.repairs, s.Repaired)
-		o.ObserveInt64(in.standstills, s.Standstills)
-		o.ObserveInt64(in.drops, s.EventsDropped)
+		for _, f := range in.stats {
+			o.ObserveInt64(f.is, f.read(&s))
+		}
 		meet := 0
 		for _, d := range s.Sets {
 			if d.QuorumsMeet {
@@ -149,9 +186,7 @@ func (in *instruments) observe(r *redlock.Redlock, known *classes) (metric.Regis
 		})
 		return nil
 	}
-	return in.meter.RegisterCallback(read, in.attempts, in.holdsEnded, in.splits, in.repairs, in.standstills, in.drops, in.votes,
-		in.held, in.kept, in.waiting, in.differ, in.up, in.down, in.quarantined, in.unresponsive, in.backlog, in.deaf, in.vanished,
-		in.rtt, in.oldestWait, in.oldestHold)
+	return in.meter.RegisterCallback(read, in.all...)
 }
 
 // quorumsMeet are the attributes of sets that differ.
@@ -219,12 +254,9 @@ func newNodeSets(name string) nodeSets {
 }
 
 func (s nodeSets) observe(in *instruments, o metric.Observer, n redlock.NodeStats) {
-	o.ObserveInt64(in.up, boolean(n.Up), s.node)
-	o.ObserveInt64(in.down, boolean(!n.Up && n.Err != nil && !errors.Is(n.Err, redlock.ErrClosed)), s.node)
-	o.ObserveInt64(in.quarantined, boolean(n.Up && n.Abstains != nil), s.node)
-	o.ObserveInt64(in.unresponsive, boolean(n.Up && n.Unresponsive != nil), s.node)
-	o.ObserveInt64(in.backlog, int64(n.Backlog), s.node)
-	o.ObserveInt64(in.vanished, n.Vanished, s.node)
+	for _, f := range in.nodes {
+		o.ObserveInt64(f.is, f.read(&n), s.node)
+	}
 	if n.Up && n.RTT > 0 { // Of a node that is away it says nothing any more.
 		o.ObserveFloat64(in.rtt, n.RTT.Seconds(), s.node)
 	}

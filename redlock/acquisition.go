@@ -101,7 +101,7 @@ func (a *acquisition) turnedAway(ctx context.Context, why error, number int) err
 	if !errors.Is(why, admission.ErrTurnedAway) {
 		return a.endedBy(why, e)
 	}
-	a.r.counters.overloaded.Add(1)
+	a.r.counters.Overloaded.Add(1)
 	now := time.Now()
 	for _, n := range a.r.nodes {
 		n.RefusedElsewhere(now, a.o.nodeTimeout)

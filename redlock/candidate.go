@@ -149,7 +149,7 @@ func (c *candidate) outcome() (*Lock, error) {
 			start: c.start, until: c.until, extended: c.start,
 		}
 		r.watch.Add(l, &l.entry)
-		r.counters.acquired.Add(1)
+		r.counters.Acquired.Add(1)
 		return l, nil
 	case v == granted:
 		return nil, c.fail(ErrNoQuorum) // Too late to be worth anything.
@@ -186,7 +186,7 @@ func (c *candidate) fence() (v verdict, raised bool, waited error) {
 	if c.claim.fence, _ = c.round.fence(); c.claim.fence != 0 {
 		return granted, false, nil
 	}
-	r.counters.raised.Add(1)
+	r.counters.Raised.Add(1)
 	until := time.Now().Add(c.o.nodeTimeout)
 	for range r.nodes { // Each time at least one more has lost the key, or lies.
 		c.raise(time.Until(until))

@@ -91,42 +91,43 @@ func (co *core) wake(now time.Time) {
 func (co *core) stoodStill(due, now time.Time) {
 	wall := now.UnixNano()
 	if last := co.noticed.Swap(wall); due.UnixNano() > last {
-		co.counters.standstills.Add(1)
+		co.counters.Standstills.Add(1)
 	}
 }
 
+// counters are those of Stats, by its names.
 type counters struct {
-	holds holdCounters
+	Waiting, Acquired, Extended, Repaired, Unlocked, Taken, NoQuorum, Lost, Splits, Raised, Woken, Overloaded, Standstills atomic.Int64
 
-	waiting, acquired, extended, repaired, unlocked, taken, noQuorum, lost, splits, raised, woken, overloaded, standstills atomic.Int64
+	HoldsEnded holdCounters
 }
 
-type holdCounters struct{ released, expired, lost, stopTime, maxHold, closed atomic.Int64 }
+type holdCounters struct{ Released, Expired, Lost, StopTime, MaxHold, Closed atomic.Int64 }
 
 func (c *holdCounters) count(cause error) {
 	switch {
 	case errors.Is(cause, ErrExpired):
-		c.expired.Add(1)
+		c.Expired.Add(1)
 	case errors.Is(cause, ErrLost):
-		c.lost.Add(1)
+		c.Lost.Add(1)
 	case errors.Is(cause, ErrStopTime):
-		c.stopTime.Add(1)
+		c.StopTime.Add(1)
 	case errors.Is(cause, ErrMaxHold):
-		c.maxHold.Add(1)
+		c.MaxHold.Add(1)
 	case errors.Is(cause, ErrClosed):
-		c.closed.Add(1)
+		c.Closed.Add(1)
 	default:
-		c.released.Add(1)
+		c.Released.Add(1)
 	}
 }
 
 func (c *counters) failed(reason error) {
 	switch {
 	case errors.Is(reason, ErrTaken):
-		c.taken.Add(1)
+		c.Taken.Add(1)
 	case errors.Is(reason, ErrNoQuorum):
-		c.noQuorum.Add(1)
+		c.NoQuorum.Add(1)
 	case errors.Is(reason, ErrLost):
-		c.lost.Add(1)
+		c.Lost.Add(1)
 	}
 }

@@ -116,7 +116,7 @@ func (l *Lock) applyExtension(rd *round, h *hold, start time.Time, until clockwa
 		if start.After(l.extended) {
 			l.extended = start
 		}
-		l.r.counters.extended.Add(1)
+		l.r.counters.Extended.Add(1)
 		return nil
 	case v == granted:
 		return rd.fail(ErrNoQuorum) // Too late to be worth anything.
@@ -206,6 +206,6 @@ func (r *repairer) Receive(i int, out node.Outcome, _ time.Time) {
 	defer r.lock.mu.Unlock()
 	r.lock.repairs[i] = false
 	if r.loss && out.Stance == node.Yes {
-		r.lock.r.counters.repaired.Add(1)
+		r.lock.r.counters.Repaired.Add(1)
 	}
 }

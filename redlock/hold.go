@@ -299,7 +299,7 @@ func (h *hold) tell(cause error, now time.Time) {
 	if errors.Is(cause, ErrNoQuorum) {
 		cause = nil // The release was not confirmed, which is no loss.
 	}
-	h.lock.r.counters.holds.count(cause)
+	h.lock.r.counters.HoldsEnded.count(cause)
 	if h.lock.r.wants(h.values, EventHoldEnded, cause) {
 		e := h.lock.event(EventHoldEnded, OpExtend)
 		e.Err = cause

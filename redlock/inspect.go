@@ -98,7 +98,7 @@ func (r *Redlock) Ready(ctx context.Context) error {
 	for _, n := range r.nodes {
 		// An Admit has ended that, of which only locks would hear. And no work comes here that would lock, as long as
 		// this process is not ready.
-		if n.Status().Abstains != nil {
+		if n.Stats().Abstains != nil {
 			all.Go(func() { _ = n.Call(ctx, quarantine.LookCommand, r.defaults.nodeTimeout) })
 		}
 	}
@@ -108,7 +108,7 @@ func (r *Redlock) Ready(ctx context.Context) error {
 	}
 	var missing []string
 	for _, n := range r.nodes {
-		s := n.Status()
+		s := n.Stats()
 		if why := cmp.Or(s.Unresponsive, s.Abstains, n.Unreached()); why != nil {
 			missing = append(missing, n.Name+": "+plain(why))
 		}

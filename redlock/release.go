@@ -97,6 +97,6 @@ func (r *Redlock) releaseForeign(ctx context.Context, on *target, token string) 
 	if v := rd.release(r.defaults.nodeTimeout); v != granted {
 		return orClosed(rd.fail(v.err()))
 	}
-	r.counters.unlocked.Add(1)
+	r.counters.Unlocked.Add(1)
 	return nil
 }

@@ -169,7 +169,7 @@ func TestConnectionIsLookedAtAgain(t *testing.T) {
 		for start := time.Now(); time.Since(start) < 10*time.Minute; time.Sleep(time.Second) {
 			n.LookAgain()
 		}
-		assert.InDelta(t, 21, n.Status().Connects, 1)
+		assert.InDelta(t, 21, n.Stats().Connects, 1)
 		cycle(t, r, "a", ttl)
 	})
 }

@@ -126,11 +126,11 @@ func TestRepeatIsNotMadeOfAHeldLock(t *testing.T) {
 		asked := countCommands(t, "", c.Nodes[0])
 		time.Sleep(10 * time.Second)
 		assert.Zero(t, asked.Load())
-		assert.Zero(t, redlock.NodesIn(r)[0].Status().Repeats)
+		assert.Zero(t, redlock.NodesIn(r)[0].Stats().Repeats)
 		assert.Equal(t, 3, holders(t, c, l))
 		require.NoError(t, l.Unlock(t.Context()))
 		synctest.Wait()
-		assert.Equal(t, 1, redlock.NodesIn(r)[0].Status().Repeats)
+		assert.Equal(t, 1, redlock.NodesIn(r)[0].Stats().Repeats)
 	})
 }
 
@@ -498,7 +498,7 @@ func TestRepeatLeavesNothingOfReleasesByAnotherProcessOverBadConnections(t *test
 		wg.Wait()
 		time.Sleep(2 * time.Second)
 		requireNoKeys(t, c)
-		assert.Positive(t, redlock.NodesIn(worker)[0].Status().Repeats)
+		assert.Positive(t, redlock.NodesIn(worker)[0].Stats().Repeats)
 	})
 }
 

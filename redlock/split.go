@@ -112,7 +112,7 @@ func (s *split) contend() (*Lock, error) {
 		}
 		if !s.counted { // Only now: of an even number of nodes, too few to name a holder decide.
 			s.counted = true
-			c.r.counters.splits.Add(1)
+			c.r.counters.Splits.Add(1)
 		}
 		if !leads(tokens.Digest(c.claim.token()), votes) {
 			c.release(false)

@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"reflect"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/seed6c881748/redlock/internal/brief"
@@ -116,28 +118,9 @@ type NodeStats struct {
 func (r *Redlock) Stats() Stats {
 	must(r.invalid())
 	s := Stats{
-		Held:          r.watch.Count(),
-		Kept:          r.watch.Kept(),
-		Waiting:       int(r.counters.waiting.Load()),
-		Acquired:      r.counters.acquired.Load(),
-		Extended:      r.counters.extended.Load(),
-		Repaired:      r.counters.repaired.Load(),
-		Unlocked:      r.counters.unlocked.Load(),
-		Taken:         r.counters.taken.Load(),
-		NoQuorum:      r.counters.noQuorum.Load(),
-		Overloaded:    r.counters.overloaded.Load(),
-		Lost:          r.counters.lost.Load(),
-		Splits:        r.counters.splits.Load(),
-		Raised:        r.counters.raised.Load(),
-		Woken:         r.counters.woken.Load(),
-		Standstills:   r.counters.standstills.Load(),
-		EventsDropped: r.events.Dropped(),
-		OldestWait:    r.waits.Oldest(),
-		Sets:          r.notes.standing(),
+		Held: r.watch.Count(), Kept: r.watch.Kept(), EventsDropped: r.events.Dropped(), OldestWait: r.waits.Oldest(), Sets: r.notes.standing(),
 	}
-	ends := &r.counters.holds
-	s.HoldsEnded.Released, s.HoldsEnded.Expired, s.HoldsEnded.Lost = ends.released.Load(), ends.expired.Load(), ends.lost.Load()
-	s.HoldsEnded.StopTime, s.HoldsEnded.MaxHold, s.HoldsEnded.Closed = ends.stopTime.Load(), ends.maxHold.Load(), ends.closed.Load()
+	count(&s, &r.counters)
 	s.Asking, s.Queued, s.Window = r.admission.Stats()
 	for _, n := range r.nodes {
 		s.Nodes = append(s.Nodes, nodeStats(n))
@@ -145,12 +128,22 @@ func (r *Redlock) Stats() Stats {
 	return s
 }
 
-func nodeStats(n *link.Link) NodeStats {
-	s := n.Status()
-	return NodeStats{
-		Node: n.Name, Up: s.Up, Err: s.Down, Abstains: s.Abstains, Backlog: s.Backlog, Listens: s.Listens,
-		Unknown: s.Unknown, Cleaned: s.Released, PendingReleases: s.Owed, Repeats: s.Repeats, RepeatsDropped: s.Dropped, Connects: s.Connects, RTT: s.RTT, Votes: n.Votes.Counts(),
-		Unresponsive: s.Unresponsive, Vanished: s.Vanished, VanishedAt: s.VanishedAt,
+func nodeStats(l *link.Link) NodeStats {
+	s := NodeStats(l.Stats())
+	count(&s.Votes, &l.Votes)
+	return s
+}
+
+// count sets fields to the counters of the same name.
+func count(fields, counters any) {
+	to, from := reflect.ValueOf(fields).Elem(), reflect.ValueOf(counters).Elem()
+	for i := range from.NumField() {
+		name, field := from.Type().Field(i).Name, from.Field(i).Addr().Interface()
+		if n, is := field.(*atomic.Int64); is {
+			to.FieldByName(name).SetInt(n.Load())
+		} else {
+			count(to.FieldByName(name).Addr().Interface(), field)
+		}
 	}
 }
 

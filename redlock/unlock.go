@@ -171,7 +171,7 @@ func (l *Lock) endUnlock(rd *round, v verdict, late, repeated bool) error {
 			l.released.endedBefore = l.released.result // A Do that did not begin the release hears of it, too.
 		}
 	} else {
-		l.r.counters.unlocked.Add(1)
+		l.r.counters.Unlocked.Add(1)
 	}
 	if l.hold != nil && !l.hold.emitted {
 		l.hold.tell(reason, time.Now())

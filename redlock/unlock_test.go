@@ -392,7 +392,7 @@ func TestUnlockIsPendingUntilTheKeysEnd(t *testing.T) {
 // fillBacklog has a node that hangs owe as many answers as it may.
 func fillBacklog(t *testing.T, n *link.Link) {
 	t.Helper()
-	for n.Status().Backlog < node.MaxBacklog {
+	for n.Stats().Backlog < node.MaxBacklog {
 		require.NoError(t, n.Enqueue(&node.Request{Task: &node.Task{Kind: node.Ask, Limit: n.Node.Timeout}}, time.Now()))
 	}
 }

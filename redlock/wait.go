@@ -95,9 +95,9 @@ func (a *acquisition) poll(ctx context.Context) (*Lock, error) {
 			}
 			d = overload.Delay(d, a.o.nodeTimeout)
 			a.r.waits.Note(&entry, a.waitingCall(attempt, err))
-			a.r.counters.waiting.Add(1)
+			a.r.counters.Waiting.Add(1)
 			ended = a.r.calls.Sleep(ctx, d)
-			a.r.counters.waiting.Add(-1)
+			a.r.counters.Waiting.Add(-1)
 		}
 		if ended != nil {
 			return nil, a.endedBy(ended, last)
@@ -124,8 +124,8 @@ func wasCut(err error) bool {
 // attempts have seen so far.
 func (w *waiter) waitInLine(ctx context.Context, attempts int, last error) (*Lock, error) {
 	a := w.a
-	a.r.counters.waiting.Add(1)
-	defer a.r.counters.waiting.Add(-1)
+	a.r.counters.Waiting.Add(1)
+	defer a.r.counters.Waiting.Add(-1)
 	p := waiting.NewTimer(a.r.queue, w.queued, a.pace())
 	p.Note(isOverload(last), true)
 	more := p.SetTick(false, 1)
@@ -223,7 +223,7 @@ func (w *waiter) attempt(ctx context.Context, why waiting.Reason, s waiting.Stat
 	t.inLine = t.yields || some
 	q.Begin(w.queued, t.inLine)
 	if why == waiting.ByRelease {
-		a.r.counters.woken.Add(1)
+		a.r.counters.Woken.Add(1)
 	}
 	l, err := a.attempt(ctx, number, t)
 	if err != nil && !gaveWay(err) {

@@ -70,13 +70,6 @@ func (l *Link) start(p *pipeline) {
 	go p.write()
 }
 
-// stopWaitingForPool notes that what the pool handed out does not let go of the node.
-func (l *Link) stopWaitingForPool() {
-	l.mu.Lock()
-	defer l.unlock()
-	l.rules.Waits()
-}
-
 // renew makes the connection anew. Of all nodes one does so at a time: the requests of one wait for a
 // moment, and must find the others. l.mu is held.
 func (l *Link) renew(old *pipeline, now time.Time) {

@@ -23,8 +23,7 @@ func (l *Link) run() {
 		if err == nil {
 			began := time.Now()
 			p, err = l.serve(p)
-			l.endPipeline(p)
-			if err == nil || l.mayEnd() {
+			if over := l.endPipeline(p); over || err == nil {
 				break
 			}
 			wait = redial.After(p.c.HasServed(), p.wrongServer != nil, time.Since(began), time.Now())
@@ -36,7 +35,7 @@ func (l *Link) run() {
 		}
 	}
 	l.mu.Lock()
-	failed, why := l.rules.Leave(time.Now())
+	failed, why := l.rules.Finish(time.Now())
 	l.unlock()
 	deliver(failed, why)
 }
@@ -48,8 +47,7 @@ func deliver(failed []*node.Request, why error) {
 	}
 }
 
-// rest waits before the next attempt to connect; false when the link is being
-// closed instead.
+// rest waits before the next attempt to connect; false when the link is being closed instead.
 func (l *Link) rest(why error, backoff time.Duration) bool {
 	l.mu.Lock()
 	failed, why := l.rules.Rest(why, time.Now())
@@ -67,20 +65,13 @@ func (l *Link) rest(why error, backoff time.Duration) bool {
 	if l.rules.MayEnd() {
 		return false
 	}
-	l.rules.Redial()
+	l.rules.Retry()
 	return true
 }
 
-// mayEnd reports whether the link is being closed and has nothing left to send.
-func (l *Link) mayEnd() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.rules.MayEnd()
-}
-
-// endPipeline ends a pipeline whose reader has returned; its
-// connection goes back to its pool once reader and writer have let go of it.
-func (l *Link) endPipeline(p *pipeline) {
+// endPipeline ends a pipeline whose reader has returned; its connection goes back to its pool once reader and writer
+// have let go of it. over: the link is being closed and has nothing left to send.
+func (l *Link) endPipeline(p *pipeline) (over bool) {
 	l.mu.Lock()
 	failed, why := l.rules.Ended(p.c, errors.Is(p.c.Why(), conn.ErrLongReply), time.Now())
 	l.pipeline = nil
@@ -90,15 +81,21 @@ func (l *Link) endPipeline(p *pipeline) {
 	l.unlock()
 	deliver(failed, why)
 	l.subscription.drop()
-	late := time.AfterFunc(l.ConnectTimeout, l.stopWaitingForPool)
+	late := time.AfterFunc(l.ConnectTimeout, func() { // What the pool handed out does not let go of the node.
+		l.mu.Lock()
+		defer l.unlock()
+		l.rules.Waits()
+	})
 	defer late.Stop()
 	<-p.writerDone
 	p.wire.GiveBack()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.rules.MayEnd()
 }
 
-// Close refuses new requests, lets what is queued and in flight end, and ends
-// the connection. Bounded by ctx, as a hung node would otherwise hold it up; what it
-// has left then stays until its ttl. Called once.
+// Close refuses new requests, lets what is queued and in flight end, and ends the connection. Bounded by ctx, as a
+// hung node would otherwise hold it up; what it has left then stays until its ttl. Called once.
 func (l *Link) Close(ctx context.Context) {
 	l.mu.Lock()
 	switch over := l.rules.Close(time.Now()); {

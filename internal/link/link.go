@@ -115,8 +115,7 @@ func (l *Link) Enqueue(q *node.Request, now time.Time) error {
 	return l.rules.Enqueue(q, now)
 }
 
-// Release gives up the token on this node in the background. Nothing is sent
-// where nothing can have been left.
+// Release gives up the token on this node in the background. Nothing is sent where nothing can have been left.
 func (l *Link) Release(t *node.Trace, index int) {
 	l.mu.Lock()
 	defer l.unlock()
@@ -192,8 +191,7 @@ func (l *Link) Has(t *node.Trace, index int, m node.Mark) bool {
 	return t.Has(index, m)
 }
 
-// Unreached is the vote of a node that was not asked, as it may not have been connected;
-// nil if it is.
+// Unreached is the vote of a node that was not asked, as it may not have been connected; nil if it is.
 func (l *Link) Unreached() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -217,18 +215,12 @@ func Reachable(links []*Link) (up, connecting int) {
 	return up, connecting
 }
 
-// A Status is the state of a node, and what was counted.
-type Status struct {
-	node.Status
-
-	Listens  bool  // messages of its subscription are heard
-	Connects int64 // attempts to connect
-}
-
-// Status returns the state of the node. It does no I/O.
-func (l *Link) Status() Status {
+// Stats returns the state of the node, and what was counted, but for its votes. It does no I/O.
+func (l *Link) Stats() node.Stats {
 	listens := l.Listens()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return Status{Status: l.rules.Status(time.Now()), Listens: listens, Connects: l.connects}
+	s := l.rules.Stats(time.Now())
+	s.Node, s.Listens, s.Connects = l.Name, listens, l.connects
+	return s
 }

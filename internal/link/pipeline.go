@@ -12,12 +12,10 @@ import (
 
 var errUnasked = errors.New("the server sent a reply that nobody asked for")
 
-// A pipeline is one connection to a node that all callers share. Its writer
-// moves requests from the node's queue to its flight and onto the wire, its
-// reader matches the replies to the flight in order; neither waits for the
-// other, so that many requests share a system call and a round trip. The order
-// is also what makes releases safe: one that is queued behind its own lock
-// request cannot overtake it.
+// A pipeline is one connection to a node that all callers share. Its writer moves requests from the node's queue to
+// its flight and onto the wire, its reader matches the replies to the flight in order; neither waits for the other,
+// so that many requests share a system call and a round trip. The order is also what makes releases safe: one that is
+// queued behind its own lock request cannot overtake it.
 //
 // The redigo connection is used by one writer and one reader at a time, which
 // redigo allows, and aborted from anywhere.
@@ -41,8 +39,8 @@ func (p *pipeline) read() error {
 			return p.abort(fmt.Errorf("reading: %w", err))
 		}
 		now := p.wire.Came()
-		q, out, turn := p.take(reply, err, now)
-		switch turn {
+		q, out, effect := p.take(reply, err, now)
+		switch effect {
 		case node.Unasked:
 			if err != nil {
 				return p.abort(fmt.Errorf("%w: %q", errUnasked, conn.Said(err)))
@@ -61,33 +59,32 @@ func (p *pipeline) read() error {
 }
 
 // take has the rules take a reply.
-func (p *pipeline) take(reply any, err error, now time.Time) (q *node.Request, out node.Outcome, turn node.Turn) {
+func (p *pipeline) take(reply any, err error, now time.Time) (q *node.Request, out node.Outcome, effect node.Effect) {
 	l := p.link
 	l.mu.Lock()
 	defer l.unlock()
 	if err != nil {
 		err = conn.WithoutArguments(err) // Of which one is the token, and votes go to logs.
 	}
-	q, out, turn = l.rules.Answer(p.c, reply, err, now)
-	if turn == node.TakenOver {
-		p.ended()
+	q, out, effect = l.rules.Answer(p.c, reply, err, now)
+	if effect == node.TakenOver {
+		p.stopTimers()
 		l.rules.Follow(p.successor.c, time.Now())
 		l.start(p.successor)
 	}
 	if said := p.c.Said(); said != nil {
 		p.wrongServer = conn.WrongServer(said)
 	}
-	return q, out, turn
+	return q, out, effect
 }
 
-// abort ends the pipeline for the reason why, unless it has ended before, and
-// returns the reason that counts. It does not wait for reader and writer; the
-// closed socket ends them.
+// abort ends the pipeline for the reason why, unless it has ended before, and returns the reason that counts. It does
+// not wait for reader and writer; the closed socket ends them.
 func (p *pipeline) abort(why error) error {
 	l := p.link
 	l.mu.Lock()
 	first := l.rules.End(p.c, why)
-	p.ended()
+	p.stopTimers()
 	why = p.c.Why()
 	stays := !l.rules.IsClosing() // If not, nobody sends again what the kernel does not deliver.
 	l.unlock()
@@ -100,8 +97,8 @@ func (p *pipeline) abort(why error) error {
 	return why
 }
 
-// ended stops what hangs on a pipeline that is over. link.mu is held.
-func (p *pipeline) ended() {
+// stopTimers stops what hangs on a pipeline that is over. link.mu is held.
+func (p *pipeline) stopTimers() {
 	p.watchdog.Stop()
 	if p.endRenewal != nil {
 		p.endRenewal()
@@ -130,7 +127,7 @@ func (l *Link) Wake(now time.Time) {
 	p := l.pipeline
 	wakes := l.rules.Wake(now)
 	if wakes {
-		p.ended()
+		p.stopTimers()
 	}
 	l.unlock()
 	if wakes {

@@ -9,10 +9,9 @@ import (
 	"github.com/seed6c881748/redlock/internal/node"
 )
 
-// Making a connection is not answering a request: with TLS, a password and a far node it
-// takes longer than the node timeout, so that the first lock of a process would fail on
-// healthy nodes. So before an attempt makes anything, it waits for connections that are
-// being made, if there is no quorum without them.
+// Making a connection is not answering a request: with TLS, a password and a far node it takes longer than the node
+// timeout, so that the first lock of a process would fail on healthy nodes. So before an attempt makes anything, it
+// waits for connections that are being made, if there is no quorum without them.
 //
 // It waits before, and not by a longer round: a lock's validity counts from its start, and
 // a round that has begun must end in time. And only for nodes of which nothing bad is

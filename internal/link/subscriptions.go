@@ -11,17 +11,15 @@ import (
 	"github.com/seed6c881748/redlock/internal/node"
 )
 
-// A client that waits is told of a release by a message to a channel of its own.
-// For that it has one more connection to every node, from when somebody waits
-// until nobody has waited for a while. Whatever goes wrong with it costs time
+// A client that waits is told of a release by a message to a channel of its own. For that it has one more connection
+// to every node, from when somebody waits until nobody has waited for a while. Whatever goes wrong with it costs time
 // only: a waiter that hears nothing polls.
 
 const (
 	// ListenFor is how long the connections are kept when nobody waits any more.
 	ListenFor = 10 * time.Second
 
-	// MaxRelisten is the longest wait before the next attempt to listen, minRelisten the
-	// shortest.
+	// MaxRelisten is the longest wait before the next attempt to listen, minRelisten the shortest.
 	MaxRelisten = 5 * time.Second
 	minRelisten = 50 * time.Millisecond
 )
@@ -141,9 +139,8 @@ func (all *Subscriptions) upsLocked() (ups int) {
 	return ups
 }
 
-// turned notes that a subscription works now, or has failed to. It says whether from
-// now on releases are heard of that were not before: a quorum listens, or all that
-// ever will.
+// turned notes that a subscription works now, or has failed to. It says whether from now on releases are heard of
+// that were not before: a quorum listens, or all that ever will.
 func (s *subscription) turned(up bool) (news bool) {
 	all := s.all
 	all.mu.Lock()
@@ -219,9 +216,8 @@ func (s *subscription) run(ctx context.Context, last <-chan struct{}, done chan<
 		if ctx.Err() != nil {
 			return
 		}
-		// What has worked and broken comes back, or fails the next time. What looks like
-		// a failure of the network may be one of the node, of which there is an event
-		// of its own soon.
+		// What has worked and broken comes back, or fails the next time. What looks like a failure of the network may
+		// be one of the node, of which there is an event of its own soon.
 		if !worked && s.link.Unreached() == nil && (again || conn.IsReply(err) || errors.Is(err, errNotPushed)) {
 			s.complain(noSubscription, err)
 		}
@@ -305,8 +301,7 @@ func (s *subscription) subscribe(ctx context.Context, w *conn.Wire, limit time.D
 	return nil
 }
 
-// read reads messages until the connection breaks or there is none, not even the
-// answer to a PING, for so long.
+// read reads messages until the connection breaks or there is none, not even the answer to a PING, for so long.
 func (s *subscription) read(w *conn.Wire, limit time.Duration) error {
 	for {
 		reply, err := w.Receive(limit)

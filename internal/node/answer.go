@@ -4,20 +4,20 @@ import "time"
 
 // This file is about what a node answers.
 
-// A Turn is what a reply comes to, besides what it says.
-type Turn uint8
+// An Effect is what a reply comes to, besides what it says.
+type Effect uint8
 
-// The turns.
+// The effects.
 const (
-	Told      Turn = iota // the request has its outcome
-	Goes                  // it has none yet, or nobody waits for it
-	Unasked               // nobody has asked
-	Drained               // it was the last one before the end
-	TakenOver             // it was the last one of the connection: the next one is to Follow
+	Told      Effect = iota // the request has its outcome
+	Goes                    // it has none yet, or nobody waits for it
+	Unasked                 // nobody has asked
+	Drained                 // it was the last one before the end
+	TakenOver               // it was the last one of the connection: the next one is to Follow
 )
 
 // Answer matches a reply to the oldest request in flight: what a script has answered, or an error of the server.
-func (n *Node) Answer(c *Conn, reply any, err error, now time.Time) (q *Request, out Outcome, turn Turn) {
+func (n *Node) Answer(c *Conn, reply any, err error, now time.Time) (q *Request, out Outcome, effect Effect) {
 	if q = n.inFlight.head; c.over || q == nil {
 		return nil, out, Unasked
 	}
@@ -46,7 +46,7 @@ func (n *Node) Answer(c *Conn, reply any, err error, now time.Time) (q *Request,
 		n.looked(q.look, reply, err, now)
 		return q, out, Goes
 	case err != nil:
-		turn, out.Err = n.refused(c, q, err, now)
+		effect, out.Err = n.refused(c, q, err, now)
 	default:
 		if !direct {
 			out = q.Command.Script.Decode(reply)
@@ -56,7 +56,7 @@ func (n *Node) Answer(c *Conn, reply any, err error, now time.Time) (q *Request,
 	if q.Command.Script == Probe {
 		n.tried(q, out, now)
 	}
-	return q, out, turn
+	return q, out, effect
 }
 
 // heard takes what a script has said.
@@ -71,13 +71,15 @@ func (n *Node) heard(c *Conn, q *Request, out Outcome, now time.Time) Outcome {
 		n.released(q, out.Stance != Silent, now)
 	}
 	if q.Trace != nil && n.vanished.hear(q, &out, now) {
-		n.tell(Fact{What: Vanished, At: now, Times: n.vanished.times})
+		n.stats.Vanished++
+		n.stats.VanishedAt = now
+		n.tell(Fact{What: Vanished, At: now, Times: n.stats.Vanished})
 	}
 	return out
 }
 
 // drained ends the connection at the answer to its last PING, unless something is left to do.
-func (n *Node) drained(c *Conn) Turn {
+func (n *Node) drained(c *Conn) Effect {
 	switch {
 	case n.queue.len > 0 || n.inFlight.len > 0:
 		n.sendDrainPing() // A release is still to be answered.
@@ -91,7 +93,7 @@ func (n *Node) drained(c *Conn) Turn {
 }
 
 // takeOver ends the connection if there is a next one, and the answer to q was its last.
-func (n *Node) takeOver(c *Conn, q *Request) Turn {
+func (n *Node) takeOver(c *Conn, q *Request) Effect {
 	if q != c.last {
 		return Told
 	}

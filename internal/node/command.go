@@ -14,8 +14,7 @@ const (
 	Aside                     // see Node.Aside
 )
 
-// A Command is a script with its arguments, boxed for redigo once rather than
-// once per node.
+// A Command is a script with its arguments, boxed for redigo once rather than once per node.
 type Command struct {
 	Script *Script // nil: a PING
 	Keys   []any
@@ -23,8 +22,7 @@ type Command struct {
 
 	Encoded []byte // as most nodes are sent it; nil: it is encoded for each node
 
-	// Timed commands depend on the time of sending. They are releases, which are made
-	// anew when they are written.
+	// Timed commands depend on the time of sending. They are releases, which are made anew when they are written.
 	Timed bool
 }
 

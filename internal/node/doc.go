@@ -8,8 +8,7 @@
 // driver passes on [Node.Facts], and asks [Node.Alarm] and [Node.Due] when to call again. Package link does so; a search
 // can, too, as all that happens is in its hand.
 //
-// The rules know scripts, tokens and replies. What a script asks for, who holds what, and how
-// many nodes there are, they do not know. A [Receiver] gets the answer to a request, a
-// [TraceOwner] says how its token is released, and a [ConnDialect] changes how scripts are
-// sent.
+// The rules know scripts, tokens and replies. What a script asks for, who holds what, and how many nodes there are,
+// they do not know. A [Receiver] gets the answer to a request, a [TraceOwner] says how its token is released, and a
+// [ConnDialect] changes how scripts are sent.
 package node

@@ -4,12 +4,11 @@ import "time"
 
 // This file is about whether a node takes a request.
 
-// Enqueue hands a request to the node. An error is the node's vote; the
-// request was not taken then. A release is taken all the same, but by a node that is closed: if it cannot be sent
-// it is owed, and the error is only for the vote. Of another process's, only a part has room. One for a token of which
-// nothing was sent to this node is answered at once where the node is not
-// answering: its lock request, if it waits in the queue, will not be sent. A repair
-// is not kept for a node that is not up.
+// Enqueue hands a request to the node. An error is the node's vote; the request was not taken then. A release is
+// taken all the same, but by a node that is closed: if it cannot be sent it is owed, and the error is only for the
+// vote. Of another process's, only a part has room. One for a token of which nothing was sent to this node is
+// answered at once where the node is not answering: its lock request, if it waits in the queue, will not be sent. A
+// repair is not kept for a node that is not up.
 func (n *Node) Enqueue(q *Request, now time.Time) error {
 	release := q.Kind == Release
 	if release {
@@ -22,7 +21,7 @@ func (n *Node) Enqueue(q *Request, now time.Time) error {
 		n.owe(q, now)
 		return n.down
 	case n.state == Connecting && n.failed && q.Kind == LockRequest && n.IsEnough():
-		return n.unreached() // It mostly hangs, and a vote that is pending keeps the others from settling a split one.
+		return n.Unreached() // It mostly hangs, and a vote that is pending keeps the others from settling a split one.
 	case n.state != Up && q.Kind == RepairRequest, n.state == Connecting && release && !q.mark().mayBeOn():
 		return ErrUnreached
 	case n.isSilent(now, q.Limit) && (!release || !q.mark().mayBeOn()):
@@ -43,20 +42,18 @@ func (n *Node) Enqueue(q *Request, now time.Time) error {
 	return nil
 }
 
-// isSilent reports whether the oldest request has been unanswered for longer
-// than somebody who asks now would wait. What came behind it would only time out as well, and
-// make a heap of requests whose outcome is unknown if the connection breaks. The patience is that
-// of the one who asks: by the oldest request's own, one caller's short timeout would fail
-// everybody.
+// isSilent reports whether the oldest request has been unanswered for longer than somebody who asks now would wait.
+// What came behind it would only time out as well, and make a heap of requests whose outcome is unknown if the
+// connection breaks. The patience is that of the one who asks: by the oldest request's own, one caller's short
+// timeout would fail everybody.
 func (n *Node) isSilent(now time.Time, patience time.Duration) bool {
 	q := n.inFlight.head
 	return q != nil && n.since(now)-q.sent > max(patience, n.Timeout) && !n.mayHaveUnread(now)
 }
 
-// hasTooManyUnanswered reports whether so many locks are unanswered that one more is not to be
-// asked. Such a node is slower than a quorum of the others, which decide without it; it would
-// gather seconds of work, in which it answers extensions and releases too late.
-// There is no waiting for it.
+// hasTooManyUnanswered reports whether so many locks are unanswered that one more is not to be asked. Such a node is
+// slower than a quorum of the others, which decide without it; it would gather seconds of work, in which it answers
+// extensions and releases too late. There is no waiting for it.
 func (n *Node) hasTooManyUnanswered() bool {
 	return int64(n.queue.locks+n.inFlight.locks) >= n.MaxUnanswered()
 }
@@ -70,8 +67,7 @@ func (n *Node) RefusedElsewhere(now time.Time, patience time.Duration) {
 	}
 }
 
-// Release gives up the token on this node in the background. Nothing is sent
-// where nothing can have been left.
+// Release gives up the token on this node in the background. Nothing is sent where nothing can have been left.
 func (n *Node) Release(t *Trace, index int, now time.Time) {
 	t.note(uint16(index), Release, Asked, false)
 	if t.at(index).mayBeOn() {

@@ -27,7 +27,7 @@ type Conn struct {
 	// See standstill.go.
 	wakes  time.Time     // when the watchdog is due
 	lead   time.Duration // the clock's, when that was set
-	looked bool          // the watchdog was late, and has put its look off
+	putOff bool          // the watchdog was late, and has put its look off
 	alarm  time.Duration // see Alarm
 	alarms bool
 
@@ -100,7 +100,7 @@ func (n *Node) End(c *Conn, why error) bool {
 // Ended takes leave of a connection whose reader has ended: what is in flight has failed, and is returned, but
 // for releases that are sent again anyway; the outcome of what would undo a release is unknown, and releases are owed. long: it has ended at a reply that was too long.
 func (n *Node) Ended(c *Conn, long bool, now time.Time) (failed []*Request, why error) {
-	n.leave()
+	n.goDown()
 	n.conn, n.refusedWhileSilent = nil, false
 	n.failed = c.unanswered // After a wrong server, the backoff sets it.
 	n.misses.down()
@@ -114,8 +114,8 @@ func (n *Node) Ended(c *Conn, long bool, now time.Time) (failed []*Request, why 
 	return n.leaveOpen(now), c.why
 }
 
-// leave notes that the node is not up any more, but being connected to.
-func (n *Node) leave() {
+// goDown notes that the node is not up any more, but being connected to.
+func (n *Node) goDown() {
 	if n.state == Up {
 		n.tell(Fact{What: Left})
 	}
@@ -137,9 +137,9 @@ func (n *Node) leaveOpen(now time.Time) (failed []*Request) {
 		if q.Trace != nil {
 			q.note(Unclear)
 		}
-		if q.undoes() {
+		if q.revives() {
 			n.unknown++
-			n.unknowns++
+			n.stats.Unknown++
 		}
 		if !n.takeBack(q) {
 			n.owe(q, now)
@@ -156,9 +156,8 @@ func (n *Node) leaveOpen(now time.Time) (failed []*Request) {
 	return failed
 }
 
-// Rest is for an attempt to connect that has failed, or a connection that has ended too soon: nothing can be sent for a
-// while, for the reason why. It returns what
-// was queued, which has failed, and the reason to give for that.
+// Rest is for an attempt to connect that has failed, or a connection that has ended too soon: nothing can be sent for
+// a while, for the reason why. It returns what was queued, which has failed, and the reason to give for that.
 func (n *Node) Rest(why error, now time.Time) (failed []*Request, _ error) {
 	n.down = fmt.Errorf("not connected: %w", why)
 	n.reportLoss(n.down)
@@ -166,11 +165,11 @@ func (n *Node) Rest(why error, now time.Time) (failed []*Request, _ error) {
 	return n.fail(Backoff, now), n.down
 }
 
-// Redial ends the rest: the next attempt to connect begins.
-func (n *Node) Redial() { n.state = Connecting }
+// Retry ends the rest: the next attempt to connect begins.
+func (n *Node) Retry() { n.state = Connecting }
 
-// Leave ends the node for good. It returns what was queued, which has failed.
-func (n *Node) Leave(now time.Time) (failed []*Request, _ error) {
+// Finish ends the node for good. It returns what was queued, which has failed.
+func (n *Node) Finish(now time.Time) (failed []*Request, _ error) {
 	n.down = ErrClosed
 	return n.fail(Closed, now), n.down
 }

@@ -7,9 +7,8 @@ package node
 type Mark uint8
 
 const (
-	// MarkSent says that a lock request was handed to the connection, and neither a
-	// refusal nor the answer to a release has shown that it left nothing. Or an
-	// extension has found the keys.
+	// MarkSent says that a lock request was handed to the connection, and neither a refusal nor the answer to a
+	// release has shown that it left nothing. Or an extension has found the keys.
 	MarkSent Mark = 1 << iota
 
 	// MarkReleased says that a release was asked for. A lock request, an extension or a repair
@@ -64,8 +63,8 @@ func happened(out *Outcome) Happening {
 	}
 }
 
-// After returns the mark after something has happened to a request of that kind, which may be one that would undo a release.
-func (m Mark) After(kind Kind, h Happening, undoes bool) Mark {
+// After returns the mark after something has happened to a request of that kind. One that revives would undo a release.
+func (m Mark) After(kind Kind, h Happening, revives bool) Mark {
 	switch {
 	case kind == Release:
 		return m.afterRelease(h)
@@ -75,7 +74,7 @@ func (m Mark) After(kind Kind, h Happening, undoes bool) Mark {
 		return m | MarkSent | MarkHeld // Also if its lock request was once refused there: it has run again.
 	case kind == LockRequest && (h == SaidNo || h == Abstained || h == Refused):
 		return m &^ MarkSent // Nothing of the token is on the node.
-	case h == Unclear && undoes:
+	case (h == Unclear || h == Nonsense) && revives:
 		return m | markUnknown
 	}
 	return m
@@ -105,11 +104,13 @@ func (q *Request) place() *place { return &q.Trace.places[q.Index] }
 func (q *Request) mark() Mark { return q.place().mark }
 
 // note changes it.
-func (q *Request) note(h Happening) { q.Trace.note(q.Index, q.Kind, h, h == Unclear && q.undoes()) }
+func (q *Request) note(h Happening) {
+	q.Trace.note(q.Index, q.Kind, h, q.revives())
+}
 
-func (t *Trace) note(i uint16, kind Kind, h Happening, undoes bool) {
+func (t *Trace) note(i uint16, kind Kind, h Happening, revives bool) {
 	p := &t.places[i]
-	p.mark = p.mark.After(kind, h, undoes)
+	p.mark = p.mark.After(kind, h, revives)
 }
 
 // heard notes the answer of the script, and returns what it counts as.

@@ -56,12 +56,11 @@ type Node struct {
 	lost               bool // a loss was reported and no return yet
 	resumes            bool // its connection is made anew after a standstill, see standstill.go
 
-	unknown  int       // requests of unknown outcome of which nobody was told
-	settled  int       // releases that were owed and have been carried out, of which nobody was told
-	rtt      roundTrip // from a request's writing to its reply
-	takes    time.Duration
-	cleaned  int64 // counter: releases that were owed and have been carried out
-	unknowns int64 // counter: unknown outcomes ever
+	unknown int       // requests of unknown outcome of which nobody was told
+	settled int       // releases that were owed and have been carried out, of which nobody was told
+	rtt     roundTrip // from a request's writing to its reply
+	takes   time.Duration
+	stats   Stats // the counters; Stats completes it
 
 	misses   misses   // the last votes, as far as they did not come in time
 	vanished vanished // keys
@@ -133,46 +132,10 @@ func (n *Node) want() {
 	n.tell(Fact{What: Wanted})
 }
 
-// Unreached is the vote of a node that was not asked, as it may not have been connected;
-// nil if it is.
+// Unreached is the vote of a node that was not asked, as it may not have been connected; nil if it is.
 func (n *Node) Unreached() error {
 	if n.state == Up {
 		return nil
 	}
-	return n.unreached()
-}
-
-// unreached says why the node is not connected.
-func (n *Node) unreached() error { return cmp.Or(n.down, ErrUnreached) }
-
-// A Status is the state of a node, and what it has counted.
-type Status struct {
-	Up       bool
-	Down     error // why it is not, if an attempt has failed
-	Abstains error // why it grants no lock though it is up, as last heard
-	Backlog  int   // requests queued or unanswered
-	Unknown  int64 // requests whose outcome a broken connection has left unknown
-	Released int64 // releases that were owed and have been carried out
-	Owed     int   // releases that were not carried out: the node is away, or has refused them
-	Repeats  int   // releases that were carried out and are repeated, as something may come late
-	Dropped  int64 // releases that were given up for want of room
-	RTT      time.Duration
-
-	Unresponsive error     // why it is as good as down though it is up: no vote has come in time
-	Vanished     int64     // times that keys were gone before their time
-	VanishedAt   time.Time // when that was last; zero: never
-}
-
-// Status returns the state of the node.
-func (n *Node) Status(now time.Time) Status {
-	s := Status{
-		Up: n.state == Up, Down: n.down, Abstains: n.Abstains(now), Backlog: n.backlog(),
-		Unknown: n.unknowns, Released: n.cleaned, Owed: n.releases.open, RTT: n.rtt.smoothed,
-		Repeats: n.releases.len - n.releases.open, Dropped: n.releases.dropped,
-		Vanished: n.vanished.times, VanishedAt: n.vanished.last,
-	}
-	if s.Up {
-		s.Unresponsive = n.unresponsive(now)
-	}
-	return s
+	return cmp.Or(n.down, ErrUnreached)
 }

@@ -9,22 +9,19 @@ const (
 	MinBackoff = 20 * time.Millisecond
 	MaxBackoff = time.Second // package link varies it by ± 50 %
 
-	// lasting is how long a connection has to last to count as one that worked,
-	// whatever was answered on it.
+	// lasting is how long a connection has to last to count as one that worked, whatever was answered on it.
 	lasting = time.Second
 
-	// Redials is how many connections may be made at once, one after the other, and
-	// redialEvery after which time one more: a server that answers one request and
-	// hangs up is not to be dialled in a loop.
+	// Redials is how many connections may be made at once, one after the other, and redialEvery after which time one
+	// more: a server that answers one request and hangs up is not to be dialled in a loop.
 	Redials     = 10
 	redialEvery = 100 * time.Millisecond
 )
 
-// A Redialer says when a node's next attempt to connect is due. A connection that has
-// served an answer and breaks is made again at once: with a wait after each one that
-// was short, nodes behind a proxy that recycles connections, or on a link that flaps,
-// would be away for most of the time. It waits for a server that does not get as far
-// as an answer, or whose answer was that it is the wrong one.
+// A Redialer says when a node's next attempt to connect is due. A connection that has served an answer and breaks is
+// made again at once: with a wait after each one that was short, nodes behind a proxy that recycles connections, or
+// on a link that flaps, would be away for most of the time. It waits for a server that does not get as far as an
+// answer, or whose answer was that it is the wrong one.
 type Redialer struct {
 	backoff time.Duration // the latest wait after a failure; 0: none since something worked
 	free    time.Time     // when the next attempt at once has its turn, but for redials of them

@@ -103,9 +103,8 @@ func (r *dueReleases) first() (first *dueRelease) {
 	return first
 }
 
-// add makes an entry for a release that was not carried out yet; nil if there is no room. Of this client's own,
-// those have room in any case: they are bounded by its lock requests. Otherwise the ones go that were repeated
-// most often.
+// add makes an entry for a release that was not carried out yet; nil if there is no room. Of this client's own, those
+// have room in any case: they are bounded by its lock requests. Otherwise the ones go that were repeated most often.
 func (r *dueReleases) add(t *Trace, index uint16, now time.Duration) *dueRelease {
 	full := func() bool { return r.len >= MaxBacklog || t.size > 0 && r.foreign+t.size > MaxForeign }
 	if full() {

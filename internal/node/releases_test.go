@@ -123,7 +123,7 @@ func TestReleaseThatWasSentTooEarlyIsNotTheLast(t *testing.T) {
 			n.releases.pop(e.step)
 			e.at = sent
 			time.Sleep(MinLate + time.Second)
-			n.sendLater(e, true, time.Now())
+			n.schedule(e, true, time.Now())
 		}
 		assert.False(t, isDue(trace))
 	})

@@ -60,7 +60,7 @@ func (n *Node) LookAgain(now time.Time) {
 
 // IsOld reports whether the connection is to be made anew now. Not before the watchdog has looked.
 func (n *Node) IsOld(c *Conn, now time.Time) bool {
-	return !c.over && !c.looked && n.renewal.wait(now) <= 0 && !n.closing
+	return !c.over && !c.putOff && n.renewal.wait(now) <= 0 && !n.closing
 }
 
 // Renews notes that an attempt begins. The next one comes after a while, unless another connection serves by then.

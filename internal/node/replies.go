@@ -8,13 +8,12 @@ import (
 // This file is about error replies: which of them leave something to do.
 
 // refused handles an error reply, and says whether the request goes once more.
-func (n *Node) refused(c *Conn, q *Request, err error, now time.Time) (Turn, error) {
+func (n *Node) refused(c *Conn, q *Request, err error, now time.Time) (Effect, error) {
 	code := n.Code(err)
 	if code == "NOSCRIPT" && !q.Eval {
-		// SCRIPT FLUSH, or another server behind the same address. A lock may be
-		// sent again only ahead of its release: behind it, it would leave an orphan.
-		// It is sent again even if its round has been decided: on a node that is
-		// always the last to answer, nothing else would bring the script back.
+		// SCRIPT FLUSH, or another server behind the same address. A lock may be sent again only ahead of its
+		// release: behind it, it would leave an orphan. It is sent again even if its round has been decided: on a
+		// node that is always the last to answer, nothing else would bring the script back.
 		if q.Kind == LockRequest && q.mark()&MarkReleased != 0 {
 			q.note(Refused)
 			return Told, err

@@ -17,8 +17,7 @@ type Task struct {
 	look *lookTask // of a look, whether something has come late
 }
 
-// A Request is a task for one node. Its fields below the task are
-// that node's.
+// A Request is a task for one node. Its fields below the task are that node's.
 type Request struct {
 	*Task
 
@@ -34,9 +33,9 @@ type Request struct {
 // sets reports whether the request sets keys.
 func (t *Task) sets() bool { return t.Kind == LockRequest || t.Kind == RepairRequest }
 
-// undoes reports whether the request would undo a release that was carried out before it: it sets keys, or
+// revives reports whether the request would undo a release that was carried out before it: it sets keys, or
 // gives those that the release has left a longer life. An extension finds nothing where they were deleted.
-func (t *Task) undoes() bool {
+func (t *Task) revives() bool {
 	return t.sets() || t.Kind == Ask && t.Trace != nil && t.Trace.owner.LeavesKeys()
 }
 
@@ -47,9 +46,8 @@ func (q *Request) Deliver(out Outcome, at time.Time) {
 	}
 }
 
-// A requestQueue is a first-in-first-out list from which a request can also be
-// taken out of the middle at no cost: a round that ends withdraws what has not
-// been written.
+// A requestQueue is a first-in-first-out list from which a request can also be taken out of the middle at no cost: a
+// round that ends withdraws what has not been written.
 type requestQueue struct {
 	head, tail *Request
 	len        int

@@ -2,9 +2,8 @@ package node
 
 import "time"
 
-// This file is about when a node's releases are sent again. Those that are owed go all at once. Of the others
-// some are on their way at a time, and no more until these are answered: outcomes are unknown just when nodes
-// are slow.
+// This file is about when a node's releases are sent again. Those that are owed go all at once. Of the others some
+// are on their way at a time, and no more until these are answered: outcomes are unknown just when nodes are slow.
 
 // owe keeps a release that could not be sent, or was not answered, for the next connection.
 func (n *Node) owe(q *Request, now time.Time) {
@@ -22,10 +21,10 @@ func (n *Node) released(q *Request, done bool, now time.Time) {
 	if e := q.due; e != nil {
 		wasOwed := e.step == 0
 		if wasOwed && done {
-			n.cleaned++
+			n.stats.Cleaned++
 			n.settled++
 		}
-		n.sendLater(e, done, now)
+		n.schedule(e, done, now)
 		if wasOwed && r.owed == 0 {
 			n.settle()
 		}
@@ -36,14 +35,14 @@ func (n *Node) released(q *Request, done bool, now time.Time) {
 	late, left := done && m&markUnknown != 0 && !n.closing, !done && m.mayBeOn()
 	if (late || left) && m&markDue == 0 {
 		if e := r.add(q.Trace, q.Index, n.since(now)); e != nil {
-			n.sendLater(e, done, now)
+			n.schedule(e, done, now)
 		}
 	}
 }
 
-// sendLater has e be sent again after an answer: nothing is left now, or the node has refused. If nothing can come late,
+// schedule has e be sent again after an answer: nothing is left now, or the node has refused. If nothing can come late,
 // or not any more, it is forgotten.
-func (n *Node) sendLater(e *dueRelease, done bool, now time.Time) {
+func (n *Node) schedule(e *dueRelease, done bool, now time.Time) {
 	r, step := &n.releases, e.step+1
 	switch unknown := e.mark()&markUnknown != 0; {
 	case done && (!unknown || n.closing || !e.open && e.at >= e.last):
@@ -170,7 +169,7 @@ func (n *Node) looked(look *lookTask, reply any, err error, now time.Time) {
 		if found[i] || err != nil {
 			n.pushRelease(e, now)
 		} else {
-			n.sendLater(e, said, now)
+			n.schedule(e, said, now)
 		}
 	}
 	n.releases.out--

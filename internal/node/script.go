@@ -60,8 +60,7 @@ func Code(text string) string {
 	return code.String()
 }
 
-// A Stance is what a vote counts as. It spares the hot path the comparison of
-// errors.
+// A Stance is what a vote counts as. It spares the hot path the comparison of errors.
 type Stance uint8
 
 // The stances.

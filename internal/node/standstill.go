@@ -66,7 +66,7 @@ func (n *Node) Wake(now time.Time) bool {
 	if pause <= max(n.Timeout, MinStandstill) {
 		return false
 	}
-	n.leave()
+	n.goDown()
 	n.resumes = true
 	return n.End(c, StandstillError(pause))
 }

@@ -5,33 +5,28 @@ import (
 	"time"
 )
 
-// The limits of time of a connection. What a connection takes has nothing to do with what
-// a request on it takes.
+// The limits of time of a connection. What a connection takes has nothing to do with what a request on it takes.
 
 const (
-	// MinSilence is the least time without an answer after which a connection
-	// counts as broken. It is above what a few lost packets in a row cost, and
-	// with a check every WatchInterval, a dead connection is found within
-	// about a second.
+	// MinSilence is the least time without an answer after which a connection counts as broken. It is above what a
+	// few lost packets in a row cost, and with a check every WatchInterval, a dead connection is found within about a
+	// second.
 	MinSilence = time.Second
 
 	// WatchInterval is how often the watchdog looks while there is traffic.
 	WatchInterval = 250 * time.Millisecond
 
-	// minConnect is the least time that an attempt to connect may take, handshake
-	// included, also one for a subscription. Making a connection is not
-	// answering a request: it takes several round trips, and TLS.
+	// minConnect is the least time that an attempt to connect may take, handshake included, also one for a
+	// subscription. Making a connection is not answering a request: it takes several round trips, and TLS.
 	minConnect = time.Second
 )
 
-// IdlePing is how long a connection may be silent in both directions before
-// it is sent a PING: below the 60 s after which servers with `timeout 60` and
-// many firewalls forget it.
+// IdlePing is how long a connection may be silent in both directions before it is sent a PING: below the 60 s after
+// which servers with `timeout 60` and many firewalls forget it.
 const IdlePing = 15 * time.Second
 
-// Silence is how long a request that somebody waits for timeout for may be
-// unanswered before the connection counts as broken. It is not many times the
-// timeout: that would keep a dead connection for seconds.
+// Silence is how long a request that somebody waits for timeout for may be unanswered before the connection counts as
+// broken. It is not many times the timeout: that would keep a dead connection for seconds.
 func Silence(timeout time.Duration) time.Duration {
 	return max(2*timeout, MinSilence)
 }
@@ -41,10 +36,9 @@ func ConnectLimit(nodeTimeout time.Duration) time.Duration {
 	return max(2*nodeTimeout, minConnect)
 }
 
-// A roundTrip is a smoothed round-trip time: the mean of the first eight samples, and then as TCP does
-// it: one slow reply moves it by an eighth, and it follows a change within a dozen replies. TCP begins
-// with the first sample, but an idle client has one each 15 s, and would call a node slow for minutes
-// after one lost packet.
+// A roundTrip is a smoothed round-trip time: the mean of the first eight samples, and then as TCP does it: one slow
+// reply moves it by an eighth, and it follows a change within a dozen replies. TCP begins with the first sample, but
+// an idle client has one each 15 s, and would call a node slow for minutes after one lost packet.
 type roundTrip struct {
 	smoothed time.Duration // 0 before the first sample
 	samples  int           // up to eight

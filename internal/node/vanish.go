@@ -2,10 +2,9 @@ package node
 
 import "time"
 
-// This file is about keys that vanish: a node has said that it has a token's keys, and says later that it does
-// not, although they could not have expired yet and no release of the token has asked for it. It has been
-// flushed, or restarted without its data, it evicts keys, its clock was set forward, or somebody else has
-// deleted them.
+// This file is about keys that vanish: a node has said that it has a token's keys, and says later that it does not,
+// although they could not have expired yet and no release of the token has asked for it. It has been flushed, or
+// restarted without its data, it evicts keys, its clock was set forward, or somebody else has deleted them.
 //
 // So each yes to a lock request, an extension or a repair notes until when the keys live at least: its validity,
 // the ttl less the drift allowance, after the request was written. The node's next answer about the keys is held
@@ -18,11 +17,8 @@ import "time"
 // sent after a sleep that was not seen yet has its keys end too early, so that none vanishes that has expired.
 const readEvery = time.Second
 
-// vanished is how often keys have vanished from a node.
+// vanished is what a node needs to see that keys have vanished.
 type vanished struct {
-	times int64     // counter
-	last  time.Time // when it was counted last
-
 	clock func(time.Time) (time.Time, time.Duration) // Config.Clock
 	epoch time.Time                                  // the node's
 	slept time.Duration                              // by how much the monotonic clock was behind, as last read
@@ -60,8 +56,6 @@ func (v *vanished) hear(q *Request, out *Outcome, now time.Time) (lost bool) {
 	case q.Kind != Release && out.Stance == Silent:
 		return false
 	case *until != 0 && (out.Stance == No || out.Stance == Gone) && now.Sub(v.epoch)+v.readClocks(now) < *until:
-		v.times++
-		v.last = now
 		lost = true
 	}
 	*until = 0 // Once for each loss; and after a release they may be gone.

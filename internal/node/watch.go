@@ -26,8 +26,8 @@ func (n *Node) Watch(c *Conn, now time.Time) (broken error) {
 	if c.over {
 		return nil
 	}
-	c.looked = n.pause(c, now) >= MinStandstill && !c.looked
-	if c.looked { // First, what has arrived is read; once, or a process that is throttled would never get beyond it.
+	c.putOff = n.pause(c, now) >= MinStandstill && !c.putOff
+	if c.putOff { // First, what has arrived is read; once, or a process that is throttled would never get beyond it.
 		n.sleep(c, now, Arrival)
 		return nil
 	}
@@ -49,9 +49,8 @@ func (n *Node) Watch(c *Conn, now time.Time) (broken error) {
 	return nil
 }
 
-// isBroken reports whether the oldest request has been unanswered for so long
-// that the connection must be broken. A long timeout of its own gives it longer,
-// unless others have been turned away meanwhile: it must not keep a dead
+// isBroken reports whether the oldest request has been unanswered for so long that the connection must be broken. A
+// long timeout of its own gives it longer, unless others have been turned away meanwhile: it must not keep a dead
 // connection for them.
 func (n *Node) isBroken(now time.Time) (limit time.Duration, broken bool) {
 	q := n.inFlight.head

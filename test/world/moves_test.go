@@ -23,7 +23,7 @@ var everything = []struct {
 		return !t.locked && !t.foreign && !w.ended && (i == 0 || w.attempts[i-1].locked) // They are alike.
 	}, func(w *world, i int) {
 		w.attempts[i].locked = true
-		w.ask(w.attempts[i], node.LockRequest, lock)
+		w.ask(w.attempts[i], node.LockRequest, w.lock())
 	}},
 	{"token %s: the lock is extended", tokens, func(w *world, i int) bool {
 		return w.holds(i) && w.attempts[i].extended < w.extensions
@@ -71,9 +71,9 @@ var everything = []struct {
 		for _, c := range w.calls {
 			c.done = c.of == t && w.n.Withdraw(c.q) || c.done
 		}
-		before := w.n.Status(w.at()).Backlog
+		before := w.n.Stats(w.at()).Backlog
 		w.n.Release(&t.Trace, 0, w.at())
-		if t.refused && !t.doubted && w.n.Status(w.at()).Backlog > before {
+		if t.refused && !t.doubted && w.n.Stats(w.at()).Backlog > before {
 			w.wrong("a release is sent of a lock request that the server has refused")
 		}
 		w.after()
@@ -87,8 +87,11 @@ var everything = []struct {
 	}, func(w *world, _ int) {
 		w.done.refusals++
 		m := w.pull()
-		if t := w.of(m); m.script == lock && !t.held && !t.doubled {
-			t.refused = true
+		switch m.part {
+		case 0:
+			m.refused = m.script == lock
+		case 1:
+			w.wire[0].refused = true
 		}
 		w.hear(reply{to: m, err: errors.New("BUSY a script")})
 	}},
@@ -102,7 +105,7 @@ var everything = []struct {
 		w.hear(reply{to: m, err: errors.New("ERR upstream timeout")})
 	}},
 	{"the next request will arrive again", once, func(w *world, _ int) bool {
-		return w.isNext() && w.wire[0].script != node.Look && w.done.doubles < w.doubles
+		return w.isNext() && w.wire[0].isOfToken() && w.wire[0].part != 2 && w.done.doubles < w.doubles
 	}, func(w *world, _ int) {
 		w.done.doubles++
 		w.delay(w.wire[0])
@@ -125,6 +128,15 @@ var everything = []struct {
 		w.doubt(m)
 		w.hear(reply{to: m, value: "QUEUED"})
 	}},
+	{"something in between answers nonsense to the next request, which goes on", once, func(w *world, _ int) bool {
+		return w.isNext() && w.done.nonsense < w.nonsense
+	}, func(w *world, _ int) {
+		w.done.nonsense++
+		m := w.pull()
+		w.delay(m)
+		w.doubt(m)
+		w.hear(reply{to: m, value: "QUEUED"})
+	}},
 	{"the connection breaks", once, func(w *world, _ int) bool { return w.c != nil && w.done.breaks < w.breaks }, func(w *world, _ int) {
 		w.done.breaks++
 		w.end(errors.New("broken"))
@@ -135,6 +147,54 @@ var everything = []struct {
 		w.done.silences++
 		w.silence()
 	}},
+	{"the watchdog looks", once, func(w *world, _ int) bool {
+		return w.c != nil && w.alarm > 0 && w.done.looks < w.looks
+	}, func(w *world, _ int) {
+		w.done.looks++
+		w.watch()
+	}},
+	{"the machine sleeps for an hour", once, func(w *world, _ int) bool { return w.done.sleeps < w.sleeps }, func(w *world, _ int) {
+		w.done.sleeps++
+		w.slept += ttl
+		w.server.Expire(w.clock())
+		for _, t := range w.attempts {
+			t.vanishes = false
+		}
+		if w.n.Wake(w.at()) {
+			w.after()
+			w.end(nil)
+		}
+	}},
+	{"others find another server at the address", once, func(w *world, _ int) bool { return w.c != nil && w.done.anews < w.anews }, func(w *world, _ int) {
+		w.done.anews++
+		if w.askedAnew == 0 || w.now-w.askedAnew >= 30*time.Second {
+			w.oldAt, w.askedAnew = max(w.now, 1), max(w.now, 1)
+		}
+		w.n.LookAgain(w.at())
+		w.after()
+	}},
+	{"something is asked aside", once, func(w *world, _ int) bool { return w.done.asides < w.asides }, func(w *world, _ int) {
+		w.done.asides++
+		may := w.n.State() == node.Up && !w.ended && !w.isSilent(timeout)
+		sent := w.n.Aside(0, node.Command{Script: aside, Keys: resource}, &w.mail, w.at())
+		if sent {
+			w.mail++
+		}
+		if sent != may && w.isOnTime() {
+			w.wrong("what is asked aside is sent, or not, as it should not be")
+		}
+		w.after()
+	}},
+	{"an attempt is turned away elsewhere", once, func(w *world, _ int) bool { return w.patient && w.c != nil }, func(w *world, _ int) {
+		w.turnedAway = w.turnedAway || w.isSilent(timeout)
+		w.n.RefusedElsewhere(w.at(), timeout)
+		w.after()
+	}},
+	{"the server grants nothing from now on", once, func(w *world, _ int) bool { return !w.abstains && w.done.quarantine < w.quarantine }, func(w *world, _ int) {
+		w.done.quarantine++
+		w.abstains = true
+	}},
+	{"the server grants again", once, func(w *world, _ int) bool { return w.abstains }, func(w *world, _ int) { w.abstains = false }},
 	{"the process stands still for a second", once, func(w *world, _ int) bool { return w.c != nil && w.done.wakes < w.wakes }, func(w *world, _ int) {
 		w.done.wakes++
 		w.now += time.Second
@@ -145,6 +205,7 @@ var everything = []struct {
 	}},
 	{"connecting fails", once, func(w *world, _ int) bool { return w.isConnecting() && w.done.fails < w.fails }, func(w *world, _ int) {
 		w.done.fails++
+		w.failed = true
 		failed, why := w.n.Rest(errors.New("refused"), w.at())
 		w.after()
 		w.fail(failed, why)
@@ -160,7 +221,7 @@ var everything = []struct {
 		for _, t := range w.attempts {
 			t.must = t.kept && !w.isReleasing(t)
 		}
-		if w.next = new(node.Conn); !w.n.HandOver(w.c, w.next, w.at()) {
+		if w.next = w.conn(); !w.n.HandOver(w.c, w.next, w.at()) {
 			w.next = nil
 		}
 		w.after()
@@ -197,24 +258,29 @@ var everything = []struct {
 		w.late = slices.Delete(slices.Clone(w.late), i, i+1)
 		w.carry(m)
 	}},
-	{"a short time passes without an answer", once, func(w *world, _ int) bool { return w.c != nil && w.done.pauses < w.pauses }, func(w *world, _ int) {
+	{"a short time passes without an answer", once, func(w *world, _ int) bool {
+		return w.c != nil && w.done.pauses < w.pauses && (w.looks == 0 || w.now+pause <= w.alarm)
+	}, func(w *world, _ int) {
 		w.done.pauses++
-		w.now += timeout * 3 / 4
+		w.now += pause
 	}},
 	{"two minutes pass", once, func(w *world, _ int) bool {
-		return w.done.minutes < w.minutes && w.c != nil && w.n.Status(w.at()).Owed == 0 && !slices.ContainsFunc(w.late, func(m message) bool { return w.of(m).foreign })
+		return w.done.minutes < w.minutes && w.c != nil && w.n.Stats(w.at()).PendingReleases == 0 && !slices.ContainsFunc(w.late, func(m message) bool { return w.of(m).foreign })
 	}, func(w *world, _ int) {
 		w.done.minutes++
 		w.now += 2 * time.Minute
-		w.server.Expire(w.now)
+		w.server.Expire(w.clock())
 	}},
 	{"nearly an hour passes", once, func(w *world, _ int) bool { return len(w.late) == 0 && w.done.hours < w.hours }, func(w *world, _ int) {
 		w.done.hours++
 		w.now += ttl - time.Minute
-		w.server.Expire(w.now)
+		w.server.Expire(w.clock())
 	}},
 	{"the server loses its keys", once, func(w *world, _ int) bool { return w.server.Token > 0 && w.done.flushes < w.flushes }, func(w *world, _ int) {
 		w.done.flushes++
+		for _, t := range w.attempts {
+			t.vanishes = t.vanishes || w.server.Token == t.id && t.heard && !t.released && !t.unsure && w.done.sleeps == 0
+		}
 		w.server = Server{}
 	}},
 	{"the server forgets its scripts", once, func(w *world, _ int) bool { return w.knows && w.done.forgets < w.forgets }, func(w *world, _ int) {
@@ -222,10 +288,12 @@ var everything = []struct {
 		w.knows = false
 	}},
 	{"another client locks", once, func(w *world, _ int) bool { return w.other && !w.locked && w.server.Token == 0 }, func(w *world, _ int) {
-		w.locked, w.server = true, Server{-1, w.now + 2*ttl}
+		w.locked, w.server = true, Server{-1, w.clock() + 2*ttl}
 	}},
 	{"the other client unlocks", once, func(w *world, _ int) bool { return w.server.Token == -1 }, func(w *world, _ int) { w.server = Server{} }},
 }
+
+const pause = timeout * 3 / 4
 
 func once(*world) int     { return 1 }
 func tokens(w *world) int { return len(w.attempts) }

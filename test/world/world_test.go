@@ -23,6 +23,10 @@ type limits struct {
 	pauses, minutes, hours                  int  // short times without an answer; two minutes; nearly an hour, after which nothing is on its way any more
 	withdraws, closes, foreign, leaves      bool // requests are taken back; Close; another process releases; releases may leave the keys
 	other                                   bool // another client locks and unlocks, too
+	looks, asides, sleeps, anews            int  // of the watchdog, in time; requests that cost nobody anything; hours in which the machine sleeps; other servers that others find
+	quarantine                              int  // times that the server grants nothing for a while
+	direct, old, long                       bool // lock requests go without the script; the server does not know that; the other client's value is too long for it
+	patient, enough                         bool // token 2 has a long node timeout; a quorum votes without this node
 }
 
 // A token is an attempt's.
@@ -46,6 +50,7 @@ type token struct {
 	must     bool // so it is to be sent once more before the next connection follows
 	over     bool // the answer to a release that was carried out was heard
 	undone   bool // its key was set behind a release, by what came late
+	vanishes bool // the server has lost its key, which was said to be there
 
 	extended, repaired int
 	repairs            time.Duration // when its last repair was asked for
@@ -53,7 +58,12 @@ type token struct {
 
 const ttl, minHold, timeout = time.Hour, time.Minute, 250 * time.Millisecond
 
-const within = timeout / 2 // of repairs
+const (
+	within   = timeout / 2 // of repairs
+	patience = 2 * time.Second
+	age      = 20 * time.Second // of connections, and by how much of a quarter of it they are made anew before
+	spread   = 0.5
+)
 
 func (t *token) Life() time.Duration { return ttl }
 func (t *token) LeavesKeys() bool    { return t.leaves }
@@ -81,6 +91,9 @@ var resource = []any{"a"}
 func script(name string, stances map[string]node.Stance) *node.Script {
 	return node.NewScript(name, name, func(reply any) node.Outcome {
 		said, _ := reply.(string)
+		if said == "abstains" {
+			return node.Outcome{Abstained: true, Err: errors.New(said)}
+		}
 		stance, ok := stances[said]
 		if !ok {
 			return node.Unexpected(name, reply)
@@ -95,12 +108,62 @@ func script(name string, stances map[string]node.Stance) *node.Script {
 
 var (
 	says    = map[string]node.Stance{"yes": node.Yes, "no": node.No, "gone": node.Gone}
-	lock    = script("lock", says)
+	lock    = grants(script("lock", says))
+	set     = direct(grants(script("direct lock", says)))
 	extend  = script("extension", says)
-	repair  = script("repair", says)
+	repair  = grants(script("repair", says))
+	aside   = script("question", says)
 	release = script("release", says)
 	leave   = script("release with a min hold", says)
 )
+
+func grants(s *node.Script) *node.Script {
+	s.Grants = true
+	return s
+}
+
+// direct has a script be sent as SET and PTTL.
+func direct(s *node.Script) *node.Script {
+	s.Direct = func(token, value any, _ int64) node.Outcome {
+		if long, is := value.([]byte); is {
+			value = -len(long)
+		}
+		id, is := value.(int)
+		switch {
+		case value == nil, is && id == token:
+			return node.Outcome{Stance: node.Yes}
+		case is:
+			return node.Outcome{Stance: node.No, Err: errors.New("no")}
+		}
+		return node.Unexpected("direct lock", value)
+	}
+	return s
+}
+
+// tooLong is a value that is too long for a server to be asked for it again.
+var tooLong = make([]byte, 1<<20+1)
+
+// A dialect counts the answers that it has heard.
+type dialect struct {
+	heard    int
+	abstains bool
+}
+
+func (d *dialect) Script(s *node.Script, _, _ bool) *node.Script { return s }
+func (d *dialect) Key() any                                      { return nil }
+func (d *dialect) Args() []any                                   { return nil }
+
+func (d *dialect) Heard(out node.Outcome, _ time.Time) {
+	d.heard++
+	d.abstains = out.Abstained
+}
+
+func (d *dialect) Abstains(time.Time) error {
+	if d.abstains {
+		return errors.New("abstains")
+	}
+	return nil
+}
 
 // A call is a request that somebody waits for.
 type call struct {
@@ -135,9 +198,23 @@ func (c *call) Receive(_ int, out node.Outcome, _ time.Time) {
 
 // A message is a request on its way to the server.
 type message struct {
-	script *node.Script // nil: a PING
-	tokens []any
-	eval   bool
+	script  *node.Script // nil: a PING
+	tokens  []any
+	eval    bool
+	part    int           // 1: the SET of a direct request, 2: its PTTL
+	refused bool          // the server has refused the first part
+	at      time.Duration // when it was written
+}
+
+// locks reports whether it is a lock request, or the part of one that sets.
+func (m message) locks() bool { return m.script == lock || m.script == set && m.part < 2 }
+
+// ends reports whether it is a release.
+func (m message) ends() bool { return m.script == release || m.script == leave }
+
+// isOfToken reports whether it is about a single token.
+func (m message) isOfToken() bool {
+	return m.script != nil && m.script != node.Look && m.script != node.Probe && m.script != aside
 }
 
 func (m message) String() string {
@@ -184,17 +261,44 @@ type world struct {
 	ended        bool   // Close was
 	before       bool   // of the answer that was heard last
 	broken       string
+
+	dialect     *dialect
+	abstains    bool          // the server grants nothing
+	first       reply         // to the SET of a direct request whose PTTL is not answered yet
+	noDirect    bool          // on this connection: its server does not know direct requests
+	neverDirect bool          // a value was too long
+	slept       time.Duration // for how long the machine has: the server's clock went on
+	alarm       time.Duration // when the watchdog is due; 0: not
+	oldAt       time.Duration // when the connection is to be made anew; 0: never
+	lastReply   time.Duration
+	turnedAway  bool          // somebody was, since the last reply, as the node was silent
+	failed      bool          // not connected since an attempt has failed, or since silence
+	askedAnew   time.Duration // when others have last found another server, and that was heard; 0: never
+	mail        mail          // for what was asked aside
 }
+
+// A mail counts answers that are due.
+type mail int
+
+func (m *mail) Receive(int, node.Outcome, time.Time) { *m-- }
 
 var epoch = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func newWorld(l limits) *world {
 	w := &world{limits: l, knows: true}
-	w.n = node.New(node.Config{
+	if l.quarantine > 0 {
+		w.dialect = new(dialect)
+	}
+	c := node.Config{
 		Timeout: timeout, Silence: time.Second, Epoch: epoch, UnusedKey: "none",
-		MaxUnanswered: func() int64 { return int64(cmp.Or(l.unanswered, 100)) }, IsEnough: func() bool { return false },
-		Code: func(err error) string { word, _, _ := strings.Cut(fmt.Sprint(err), " "); return word },
-	})
+		MaxUnanswered: func() int64 { return w.most() }, IsEnough: func() bool { return l.enough },
+		Clock: func(now time.Time) (time.Time, time.Duration) { return now, w.slept },
+		Code:  func(err error) string { word, _, _ := strings.Cut(fmt.Sprint(err), " "); return word },
+	}
+	if l.anews > 0 {
+		c.Age = age
+	}
+	w.n = node.New(c)
 	for i := range l.tokens {
 		t := &token{id: i + 1, leaves: l.leaves}
 		if l.foreign && i == l.tokens-1 {
@@ -216,6 +320,29 @@ func (w *world) wrong(why string) {
 }
 
 func (w *world) at() time.Time { return epoch.Add(w.now) }
+
+// clock is the server's.
+func (w *world) clock() time.Duration { return w.now + w.slept }
+
+// most is how many locks may be unanswered.
+func (w *world) most() int64 { return int64(cmp.Or(w.unanswered, 100)) }
+
+// lock is the script of lock requests.
+func (w *world) lock() *node.Script {
+	if w.direct {
+		return set
+	}
+	return lock
+}
+
+// conn returns a new connection.
+func (w *world) conn() *node.Conn {
+	c := &node.Conn{Spread: spread}
+	if w.dialect != nil {
+		c.Dialect = w.dialect
+	}
+	return c
+}
 
 // after does what the driver does after each step.
 func (w *world) after() {
@@ -242,18 +369,20 @@ func (w *world) after() {
 	if at, set := w.n.Due(); set {
 		w.due = max(at.Sub(epoch), w.now+1)
 	}
-	_, _ = w.n.Alarm()
+	if d, set := w.n.Alarm(); set && w.looks > 0 {
+		w.alarm = w.now + d
+	}
 	w.look()
 }
 
 // look holds what the node knows repeatst what was.
 func (w *world) look() {
-	s := w.n.Status(w.at())
+	s := w.n.Stats(w.at())
 	switch {
 	case s.Unknown != w.unknown:
 		w.wrong(fmt.Sprintf("%d requests are of unknown outcome, and it says %d", w.unknown, s.Unknown))
-	case s.Owed < 0 || s.Repeats < 0 || s.Owed+s.Repeats > len(w.attempts):
-		w.wrong(fmt.Sprintf("%d releases are owed and %d repeated, of %d tokens", s.Owed, s.Repeats, len(w.attempts)))
+	case s.PendingReleases < 0 || s.Repeats < 0 || s.PendingReleases+s.Repeats > len(w.attempts):
+		w.wrong(fmt.Sprintf("%d releases are owed and %d repeated, of %d tokens", s.PendingReleases, s.Repeats, len(w.attempts)))
 	case s.Up && w.lost:
 		w.wrong("it is connected, and nobody was told")
 	case s.Up != w.joined:
@@ -280,19 +409,129 @@ func (w *world) is(is *bool, now bool, why string) {
 
 // ask hands a request to the node.
 func (w *world) ask(t *token, kind node.Kind, s *node.Script) {
-	task := &node.Task{Kind: kind, Command: t.command(s), Trace: &t.Trace, Limit: w.n.Timeout, Within: within, Lives: ttl}
+	limit := w.limit(t, kind)
+	task := &node.Task{Kind: kind, Command: t.command(s), Trace: &t.Trace, Limit: limit, Within: within, Lives: ttl}
 	c := &call{w: w, of: t, kind: kind, q: &node.Request{Task: task}}
 	task.Receiver = c
+	may := w.takes(kind, limit)
 	w.calls = append(w.calls, c)
 	c.done = w.n.Enqueue(c.q, w.at()) != nil
+	if kind != node.Release && c.done == may && w.isOnTime() {
+		w.wrong(fmt.Sprintf("that a %s is taken is %t", s.Name, !c.done))
+	}
+	if c.done && w.isSilent(limit) {
+		w.turnedAway = true
+	}
 	w.after()
+}
+
+// limit is the node timeout of a request.
+func (w *world) limit(t *token, kind node.Kind) time.Duration {
+	if w.patient && t.id == 2 && kind != node.Release {
+		return patience
+	}
+	return timeout
+}
+
+// isOnTime reports whether the watchdog has looked whenever it was due.
+func (w *world) isOnTime() bool {
+	return w.looks > 0 && w.sleeps == 0 || w.pauses+w.silences+w.wakes+w.minutes+w.hours+w.sleeps == 0
+}
+
+// takes reports whether the node is to take a request that is no release.
+func (w *world) takes(kind node.Kind, limit time.Duration) bool {
+	locks := int64(0)
+	for _, c := range w.calls {
+		if c.kind == node.LockRequest && !c.answered && !c.done {
+			locks++
+		}
+	}
+	switch state := w.n.State(); {
+	case w.ended, state == node.Backoff, w.isSilent(limit):
+		return false
+	case kind == node.RepairRequest:
+		return state == node.Up
+	case kind == node.LockRequest:
+		return locks < w.most() && (state != node.Connecting || !w.failed || !w.enough)
+	}
+	return true
+}
+
+// oldest is the request that has waited longest for its answer.
+func (w *world) oldest() (m message, is bool) {
+	switch {
+	case w.c == nil:
+		return m, false
+	case w.first.to.part > 0:
+		return w.first.to, true
+	case len(w.replies) > 0:
+		return w.replies[0].to, true
+	case len(w.wire) > 0:
+		return w.wire[0], true
+	}
+	return m, false
+}
+
+// isSilent reports whether it has waited for longer than somebody would wait.
+func (w *world) isSilent(limit time.Duration) bool {
+	m, is := w.oldest()
+	return is && w.now-m.at > max(limit, timeout)
+}
+
+// watch has the watchdog look when it is due.
+func (w *world) watch() {
+	w.now, w.alarm = max(w.now, w.alarm), 0
+	if w.n.Wake(w.at()) {
+		w.wrong("the process is said to have stood still")
+	}
+	limit := timeout
+	m, busy := w.oldest()
+	if busy && m.isOfToken() && !m.ends() && !w.turnedAway {
+		limit = w.limit(w.of(m), node.Ask)
+	}
+	isBroken := busy && w.now-m.at >= node.Silence(limit)
+	broken := w.n.Watch(w.c, w.at())
+	if isBroken != (broken != nil) {
+		w.wrong(fmt.Sprintf("that a connection is broken after %v without an answer is %t", w.now-m.at, !isBroken))
+	}
+	if broken != nil {
+		w.failed = true
+		w.end(broken)
+		return
+	}
+	old := !w.ended && w.oldAt > 0 && w.now >= w.oldAt
+	switch is := w.n.IsOld(w.c, w.at()); {
+	case is != old:
+		w.wrong(fmt.Sprintf("that a connection is to be made anew is %t", is))
+	case is:
+		w.n.Renews(w.at())
+		w.oldAt = w.now + 30*time.Second // Unless another connection serves by then.
+	}
+	w.after()
+	sleeps := w.alarm - w.now
+	switch {
+	case w.alarm == 0, w.n.Stats(w.at()).Backlog > 0 && sleeps > node.WatchInterval:
+		w.wrong("the watchdog does not look in time")
+	case w.alarm > max(w.lastReply+node.IdlePing, w.now+node.WatchInterval):
+		w.wrong("the watchdog sleeps when the next PING is due")
+	case w.now-w.lastReply >= node.IdlePing && w.n.Stats(w.at()).Backlog == 0:
+		w.wrong("an idle connection is not sent a PING")
+	}
 }
 
 // write is the writer.
 func (w *world) write() {
 	batch, dropped := w.n.Next(w.c, nil, w.at())
 	for _, s := range batch {
-		m := message{s.Command.Script, s.Command.Args, s.Eval}
+		m := message{script: s.Command.Script, tokens: s.Command.Args, eval: s.Eval}
+		if w.looks > 0 {
+			m.at = w.now
+		}
+		if s.Direct {
+			m.part = 1
+			w.wire = append(w.wire, m)
+			m.part = 2
+		}
 		w.wire = append(w.wire, m)
 		w.check(m)
 	}
@@ -304,6 +543,12 @@ func (w *world) write() {
 
 // check looks at what is sent.
 func (w *world) check(m message) {
+	if m.part > 0 && (w.noDirect || w.neverDirect) {
+		w.wrong("a lock is asked for without the script where that is not possible")
+	}
+	if m.script == aside {
+		return
+	}
 	for _, id := range m.tokens {
 		t := w.attempts[id.(int)-1]
 		t.refused = t.refused && m.script != repair
@@ -327,10 +572,15 @@ func (w *world) check(m message) {
 // carry is the server.
 func (w *world) carry(m message) reply {
 	if !w.timeless {
-		w.server.Expire(w.now)
+		w.server.Expire(w.clock())
 	}
-	if m.script == nil || m.script == node.Probe {
+	switch {
+	case m.script == nil, m.script == node.Probe, m.part == 2:
 		return reply{to: m, value: int64(1)}
+	case m.script == aside:
+		return reply{to: m, value: "yes"}
+	case m.part == 1 && w.old:
+		return reply{to: m, err: errors.New("ERR syntax error")}
 	}
 	if m.script == node.Look {
 		held := []any{}
@@ -341,50 +591,64 @@ func (w *world) carry(m message) reply {
 		}
 		return reply{to: m, value: held}
 	}
-	if !m.eval && !w.knows {
+	if !m.eval && !w.knows && m.part == 0 {
 		return reply{to: m, err: errors.New("NOSCRIPT No matching script")}
 	}
-	w.knows = true
+	w.knows = w.knows || m.part == 0
 	t := w.attempts[m.tokens[0].(int)-1]
 	had, before := w.server, t.removed
+	if w.abstains && m.script.Grants {
+		return reply{to: m, value: "abstains"}
+	}
 	stance := node.Silent
 	switch m.script {
-	case lock:
-		stance = w.server.Lock(t.id, w.now+ttl)
+	case lock, set:
+		stance = w.server.Lock(t.id, w.clock()+ttl)
 	case extend:
-		stance = w.server.Extend(t.id, w.now+ttl)
+		stance = w.server.Extend(t.id, w.clock()+ttl)
 	case repair:
-		stance = w.server.Repair(t.id, w.now+ttl)
+		stance = w.server.Repair(t.id, w.clock()+ttl)
 	case release:
 		stance = w.server.Release(t.id)
 	case leave:
 		if w.held == 0 {
-			w.held = w.now + minHold
+			w.held = w.clock() + minHold
 		}
 		stance = w.server.Leave(t.id, w.held)
 	}
-	ends := m.script == release || m.script == leave
+	ends := m.ends()
 	t.held = t.held || !ends && stance == node.Yes
 	t.refused = t.refused && !t.held
 	t.removed = t.removed || ends && stance == node.Yes
 	t.undone = t.undone || t.released && !ends && stance == node.Yes && w.server != had
-	said := map[node.Stance]string{node.Yes: "yes", node.No: "no", node.Gone: "gone"}[stance]
+	var said any = map[node.Stance]string{node.Yes: "yes", node.No: "no", node.Gone: "gone"}[stance]
+	if m.part == 1 {
+		if said = nil; had.Token != 0 {
+			said = had.Token
+		}
+	}
 	return reply{to: m, value: said, before: before}
 }
 
 // hear is the reader.
 func (w *world) hear(r reply) {
 	w.before = r.before
-	ends := r.to.script == release || r.to.script == leave
-	q, out, turn := w.n.Answer(w.c, r.value, r.err, w.at())
+	ends, vanished := r.to.ends(), w.vanished
+	value := r.value
+	if w.long && value == -1 {
+		value = tooLong
+	}
+	q, out, effect := w.n.Answer(w.c, value, r.err, w.at())
 	if q != nil && q.Command.Script != r.to.script {
 		w.wrong("an answer is taken for another request's")
 	}
+	w.halves(r)
 	w.after()
+	w.heardOf(r, vanished)
 	if ends {
 		w.answered(w.of(r.to), r.err != nil || r.value == "QUEUED")
 	}
-	switch turn {
+	switch effect {
 	case node.Told:
 		q.Deliver(out, w.at())
 	case node.Unasked:
@@ -400,19 +664,75 @@ func (w *world) hear(r reply) {
 		}
 		w.n.Follow(w.next, w.at())
 		w.c, w.next = w.next, nil
+		w.begin()
+		w.after()
 	case node.Goes:
+	}
+}
+
+// halves notes the replies to a direct request: the first is all that is known until the second has come.
+func (w *world) halves(r reply) {
+	first := w.first
+	switch w.first = (reply{}); r.to.part {
+	case 1:
+		w.first = r
+	case 2:
+		w.noDirect = w.noDirect || first.err != nil && strings.Contains(first.err.Error(), "syntax error")
+		w.neverDirect = w.neverDirect || w.long && first.value == -1
+	}
+}
+
+// heardOf holds what follows from an answer against what was.
+func (w *world) heardOf(r reply, vanished int) {
+	if r.to.script != aside && r.to.part != 1 {
+		w.lastReply, w.turnedAway = w.now, false
+	}
+	if w.dialect != nil {
+		if heard := r.to.script != nil && r.to.script.Grants && r.err == nil; heard != (w.dialect.heard > 0) {
+			w.wrong("the dialect does not hear what the server grants")
+		}
+		w.dialect.heard = 0
+		if (w.n.Abstains(w.at()) != nil) != (w.dialect.abstains && w.n.Speaks() != nil) {
+			w.wrong("it is not said that the server grants nothing")
+		}
+	}
+	if !r.to.isOfToken() {
+		return
+	}
+	t := w.of(r.to)
+	if r.to.refused || r.value == "abstains" && r.to.script == lock {
+		t.refused = !t.held && !t.doubled
+	}
+	switch r.value {
+	case "yes":
+		t.vanishes = t.vanishes && r.to.ends()
+	case "no", "gone":
+		if t.vanishes && r.to.script != repair && w.vanished == vanished && w.n.State() == node.Up {
+			w.wrong("a key that has vanished is not told of")
+		}
+		t.vanishes = t.vanishes && r.to.script == repair
+	}
+}
+
+// begin notes that a connection begins.
+func (w *world) begin() {
+	w.noDirect, w.failed, w.first = false, false, reply{}
+	w.turnedAway = false
+	w.lastReply = w.now
+	if w.anews > 0 {
+		w.oldAt = w.now + age - time.Duration(spread*float64(age/4))
 	}
 }
 
 // isReleasing reports whether a release of the token is in flight.
 func (w *world) isReleasing(t *token) bool {
-	is := func(m message) bool { return (m.script == release || m.script == leave) && w.of(m) == t }
+	is := func(m message) bool { return m.ends() && w.of(m) == t }
 	return slices.ContainsFunc(w.wire, is) || slices.ContainsFunc(w.replies, func(r reply) bool { return is(r.to) })
 }
 
 // answered looks at when a release is sent again after an answer.
 func (w *world) answered(t *token, refused bool) {
-	if first := !refused && !t.over; first && len(w.attempts) == 1 && w.n.Status(w.at()).Repeats > 0 && w.due > w.now+firstGap {
+	if first := !refused && !t.over; first && len(w.attempts) == 1 && w.n.Stats(w.at()).Repeats > 0 && w.due > w.now+firstGap {
 		w.wrong("what may come late is not looked for soon after the release")
 	}
 	t.kept, t.over = refused && t.Has(0, node.MarkSent), t.over || !refused
@@ -455,6 +775,9 @@ func (w *world) silence() {
 // end is the end of the connection. What was on its way may still arrive.
 func (w *world) end(why error) {
 	w.n.End(w.c, why)
+	if w.first.to.part > 0 && len(w.wire)+len(w.replies) == 0 {
+		w.wrong("half an answer has no other half")
+	}
 	for _, m := range w.wire {
 		w.lose(m)
 	}
@@ -465,7 +788,7 @@ func (w *world) end(why error) {
 	for _, m := range w.wire {
 		w.delay(m)
 	}
-	w.c, w.next, w.wire, w.replies, w.due = nil, nil, nil, nil, 0
+	w.c, w.next, w.wire, w.replies, w.due, w.alarm, w.first, w.turnedAway = nil, nil, nil, nil, 0, 0, reply{}, false
 	w.after()
 	if why != nil && !w.lost && !w.n.IsClosing() && !errors.As(why, new(node.StandstillError)) {
 		w.wrong("the connection has broken, and nobody was told")
@@ -481,30 +804,32 @@ func (w *world) of(m message) *token { return w.attempts[m.tokens[0].(int)-1] }
 
 // doubt notes that nobody can know what has become of a request.
 func (w *world) doubt(m message) {
-	if m.script == nil || m.script == node.Look || m.script == node.Probe {
+	if !m.isOfToken() {
 		return
 	}
 	w.of(m).doubted = true
-	w.of(m).unsure = w.of(m).unsure || m.script == release || m.script == leave
+	w.of(m).unsure = w.of(m).unsure || m.ends()
+	w.of(m).vanishes = w.of(m).vanishes && !m.ends()
 }
 
 // lose counts a request whose answer is lost.
 func (w *world) lose(m message) {
 	w.doubt(m)
-	if m.script == lock || m.script == repair || m.script == extend && w.leaves {
+	if m.script == lock || m.script == set && m.part != 1 || m.script == repair || m.script == extend && w.leaves {
 		w.unknown++
 	}
 }
 
 // delay has a message go on without its connection.
 func (w *world) delay(m message) {
-	if m.script != nil && m.script != node.Look {
+	if m.isOfToken() && m.part != 2 {
+		m.at = 0
 		w.late = append(w.late, m)
 	}
 }
 
 func (w *world) leave() {
-	failed, why := w.n.Leave(w.at())
+	failed, why := w.n.Finish(w.at())
 	w.over = true
 	w.after()
 	w.fail(failed, why)
@@ -518,9 +843,10 @@ func (w *world) fail(failed []*node.Request, why error) {
 
 func (w *world) connect() {
 	if w.n.State() == node.Backoff {
-		w.n.Redial()
+		w.n.Retry()
 	}
-	w.c = new(node.Conn)
+	w.c = w.conn()
+	w.begin()
 	w.n.Connected(w.c, w.at())
 	w.after()
 }
@@ -567,8 +893,8 @@ func (w *world) isExcused(t *token) bool {
 
 // left is what is wrong when nothing is to be done any more.
 func (w *world) left() string {
-	if s := w.n.Status(w.at()); (s.Owed != 0 || s.Repeats != 0 || s.Backlog != 0) && !w.over {
-		return fmt.Sprintf("nothing is done any more, and %d releases are owed, %d repeated, %d requests wait", s.Owed, s.Repeats, s.Backlog)
+	if s := w.n.Stats(w.at()); (s.PendingReleases != 0 || s.Repeats != 0 || s.Backlog != 0) && !w.over {
+		return fmt.Sprintf("nothing is done any more, and %d releases are owed, %d repeated, %d requests wait", s.PendingReleases, s.Repeats, s.Backlog)
 	}
 	for _, t := range w.attempts {
 		if w.server.Token == t.id && t.released && w.server.Until > w.held && !w.isExcused(t) {
@@ -580,11 +906,14 @@ func (w *world) left() string {
 			return fmt.Sprintf("nobody answers the %s of token %d", c.q.Command.Script.Name, c.of.id)
 		}
 	}
+	if w.mail != 0 {
+		return fmt.Sprintf("%d questions that nobody waits for have no answer, or two", w.mail)
+	}
 	if w.ended && !w.over {
 		return "the node is never closed"
 	}
-	if s := w.n.Status(w.at()); !w.over && (int64(w.settled[0]) != s.Unknown || int64(w.settled[1]) != s.Released) {
-		return fmt.Sprintf("told of %d unknown outcomes and %d releases, of %d and %d", w.settled[0], w.settled[1], s.Unknown, s.Released)
+	if s := w.n.Stats(w.at()); !w.over && (int64(w.settled[0]) != s.Unknown || int64(w.settled[1]) != s.Cleaned) {
+		return fmt.Sprintf("told of %d unknown outcomes and %d releases, of %d and %d", w.settled[0], w.settled[1], s.Unknown, s.Cleaned)
 	}
 	return ""
 }
