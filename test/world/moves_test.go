@@ -190,6 +190,23 @@ var everything = []struct {
 		w.n.RefusedElsewhere(w.at(), timeout)
 		w.after()
 	}},
+	{"a round counts its vote", once, func(w *world, _ int) bool { return w.mayVote() }, func(w *world, _ int) {
+		w.voted(false, node.Outcome{Stance: node.No, Err: errors.New("taken")})
+	}},
+	{"a round has no vote of it in time", once, func(w *world, _ int) bool { return w.mayVote() }, func(w *world, _ int) {
+		w.voted(true, node.Outcome{Err: node.ErrTimeout})
+	}},
+	{"a round hears that it has no memory", once, func(w *world, _ int) bool { return w.oom && w.mayVote() }, func(w *world, _ int) {
+		w.voted(true, node.Outcome{Err: errors.New("OOM no memory")})
+	}},
+	{"the server refuses writes from now on", once, func(w *world, _ int) bool { return !w.oom && w.done.ooms < w.ooms }, func(w *world, _ int) {
+		w.done.ooms++
+		w.oom = true
+	}},
+	{"the server has memory again", once, func(w *world, _ int) bool { return w.oom }, func(w *world, _ int) { w.oom = false }},
+	{"a second passes, in which all is answered", once, func(w *world, _ int) bool { return w.c != nil && w.votes > 0 }, func(w *world, _ int) {
+		w.pass()
+	}},
 	{"the server grants nothing from now on", once, func(w *world, _ int) bool { return !w.abstains && w.done.quarantine < w.quarantine }, func(w *world, _ int) {
 		w.done.quarantine++
 		w.abstains = true

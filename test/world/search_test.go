@@ -340,6 +340,9 @@ func TestWorldAtRandom(t *testing.T) {
 		func(l *limits) {
 			*l = limits{tokens: 2, looks: 30, pauses: 4, asides: 3, anews: 2, renewals: 2, breaks: 1, refusals: 1, extensions: 2, patient: true}
 		},
+		func(l *limits) {
+			*l = limits{tokens: 1, looks: 1, votes: 50, ooms: 2, breaks: 2, fails: 1, extensions: 20}
+		},
 		func(l *limits) { l.direct, l.old, l.long = true, false, true },
 		func(l *limits) { l.quarantine, l.asides, l.sleeps = 2, 2, 1 },
 	} {

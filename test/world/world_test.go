@@ -26,6 +26,7 @@ type limits struct {
 	looks, asides, sleeps, anews            int  // of the watchdog, in time; requests that cost nobody anything; hours in which the machine sleeps; other servers that others find
 	quarantine                              int  // times that the server grants nothing for a while
 	direct, old, long                       bool // lock requests go without the script; the server does not know that; the other client's value is too long for it
+	votes, ooms                             int  // that rounds have counted; times that the server refuses writes
 	patient, enough                         bool // token 2 has a long node timeout; a quorum votes without this node
 }
 
@@ -274,6 +275,9 @@ type world struct {
 	turnedAway  bool          // somebody was, since the last reply, as the node was silent
 	failed      bool          // not connected since an attempt has failed, or since silence
 	askedAnew   time.Duration // when others have last found another server, and that was heard; 0: never
+	polls       polls         // what is known of votes
+	sign        time.Duration // when a sign of life was last asked for
+	oom         bool          // the server refuses writes
 	mail        mail          // for what was asked aside
 }
 
@@ -356,9 +360,12 @@ func (w *world) after() {
 			w.is(&w.lost, true, "lost twice")
 		case node.Well:
 			w.lost = false
+			w.polls.well++
 		case node.Settled:
 			w.settled[0] += f.Unknown
 			w.settled[1] += f.Released
+		case node.Unresponsive:
+			w.polls.told--
 		case node.Vanished:
 			if w.vanished++; w.vanished > w.done.flushes*len(w.attempts) && w.done.hours+w.done.doubles == 0 {
 				w.wrong("keys are told to have vanished that were not lost, or that were told of before")
@@ -385,6 +392,12 @@ func (w *world) look() {
 		w.wrong(fmt.Sprintf("%d releases are owed and %d repeated, of %d tokens", s.PendingReleases, s.Repeats, len(w.attempts)))
 	case s.Up && w.lost:
 		w.wrong("it is connected, and nobody was told")
+	case w.votes > 0 && (w.polls.told != 0 || w.polls.well != 0):
+		w.wrong(fmt.Sprintf("that it is unresponsive is told %d times too seldom, and that it is well %d times too often", w.polls.told, w.polls.well))
+	case w.votes > 0 && s.Up && (s.Unresponsive != nil) != w.polls.reported:
+		w.wrong(fmt.Sprintf("it is unresponsive: %v", s.Unresponsive))
+	case w.votes > 0 && w.polls.isOpen() && !w.n.HasMisses():
+		w.wrong("votes are missing, and it does not say so")
 	case s.Up != w.joined:
 		w.wrong("it is connected, and it was told otherwise")
 	}
@@ -546,6 +559,9 @@ func (w *world) check(m message) {
 	if m.part > 0 && (w.noDirect || w.neverDirect) {
 		w.wrong("a lock is asked for without the script where that is not possible")
 	}
+	if w.votes > 0 && (m.script == nil || m.script == node.Probe) {
+		w.sign = w.now
+	}
 	if m.script == aside {
 		return
 	}
@@ -575,6 +591,8 @@ func (w *world) carry(m message) reply {
 		w.server.Expire(w.clock())
 	}
 	switch {
+	case m.script == node.Probe && w.oom:
+		return reply{to: m, err: errors.New("OOM no memory")}
 	case m.script == nil, m.script == node.Probe, m.part == 2:
 		return reply{to: m, value: int64(1)}
 	case m.script == aside:
@@ -643,6 +661,9 @@ func (w *world) hear(r reply) {
 		w.wrong("an answer is taken for another request's")
 	}
 	w.halves(r)
+	if r.to.script == node.Probe {
+		w.polls.vote(r.err != nil || w.now-r.to.at > timeout, true, r.err != nil, w.now)
+	}
 	w.after()
 	w.heardOf(r, vanished)
 	if ends {
@@ -719,6 +740,8 @@ func (w *world) begin() {
 	w.noDirect, w.failed, w.first = false, false, reply{}
 	w.turnedAway = false
 	w.lastReply = w.now
+	w.sign = w.now
+	w.polls.well-- // It is told that the node is connected.
 	if w.anews > 0 {
 		w.oldAt = w.now + age - time.Duration(spread*float64(age/4))
 	}
@@ -784,6 +807,7 @@ func (w *world) end(why error) {
 	for _, r := range w.replies {
 		w.lose(r.to)
 	}
+	w.polls.down()
 	failed, why := w.n.Ended(w.c, false, w.at())
 	for _, m := range w.wire {
 		w.delay(m)

@@ -1,0 +1,306 @@
+package world
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/internal/node"
+)
+
+// This file is about many tokens, each with a key of its own: what a search over one or two cannot come to.
+
+// An owner is that of one of many tokens.
+type owner struct {
+	node.Trace
+
+	id int
+}
+
+func (o *owner) Life() time.Duration { return ttl }
+func (o *owner) LeavesKeys() bool    { return false }
+func (o *owner) Keys() []any         { return []any{o.id} }
+func (o *owner) Value() any          { return o.id }
+
+func (o *owner) Release(time.Time, bool) (node.Command, node.Receiver) {
+	return node.Command{Script: release, Keys: o.Keys(), Args: []any{o.id}}, nil
+}
+
+func (o *owner) request(kind node.Kind, s *node.Script) *node.Request {
+	return &node.Request{Task: &node.Task{Kind: kind, Command: node.Command{Script: s, Keys: o.Keys(), Args: []any{o.id}}, Trace: &o.Trace, Limit: timeout}}
+}
+
+// A crowd is many tokens on one node, with a server that carries out all at once.
+type crowd struct {
+	t    *testing.T
+	n    *node.Node
+	c    *node.Conn
+	keys map[int]bool
+	now  time.Duration
+	due  time.Duration
+	back string // what the server refuses all with; empty: nothing
+}
+
+func newCrowd(t *testing.T) *crowd {
+	t.Helper()
+	code := func(err error) string { return fmt.Sprint(err) }
+	return &crowd{t: t, keys: map[int]bool{}, n: node.New(node.Config{
+		Timeout: timeout, Silence: time.Second, Epoch: epoch, UnusedKey: "none", Code: code,
+		MaxUnanswered: func() int64 { return node.MaxBacklog }, IsEnough: func() bool { return false },
+	})}
+}
+
+func (w *crowd) at() time.Time { return epoch.Add(w.now) }
+
+// owners returns so many tokens.
+func owners(from, count, size int) []*owner {
+	all := make([]*owner, count)
+	for i := range all {
+		all[i] = &owner{id: from + i}
+		if size > 0 {
+			all[i].BeginForeign(all[i], 1, size)
+		} else {
+			all[i].Begin(all[i], 1)
+		}
+	}
+	return all
+}
+
+func (w *crowd) connect() {
+	w.c = new(node.Conn)
+	w.n.Connected(w.c, w.at())
+	w.note()
+}
+
+func (w *crowd) note() {
+	w.n.Facts()
+	_, _ = w.n.Alarm()
+	if at, set := w.n.Due(); set {
+		w.due = at.Sub(epoch)
+	}
+}
+
+// write returns what is written.
+func (w *crowd) write() (sent []node.Sending) {
+	for w.n.Queued(w.c) > 0 {
+		batch, _ := w.n.Next(w.c, nil, w.at())
+		require.LessOrEqual(w.t, len(batch), 256, "of one batch")
+		sent = append(sent, batch...)
+		w.note()
+	}
+	return sent
+}
+
+// carry has the server carry out what is written, and its answers be heard. It returns how many looks there were.
+func (w *crowd) carry() (looks int) {
+	for sent := w.write(); len(sent) > 0; sent = w.write() {
+		keys := 0
+		for _, s := range sent {
+			if s.Command.Script == node.Look {
+				looks++
+				keys += len(s.Command.Keys)
+			}
+			reply, err := w.serve(s.Command)
+			w.n.Answer(w.c, reply, err, w.at())
+			w.note()
+		}
+		require.LessOrEqual(w.t, keys, 64, "that are looked at at a time")
+	}
+	return looks
+}
+
+func (w *crowd) serve(c node.Command) (reply any, err error) {
+	if w.back != "" {
+		return nil, errors.New(w.back)
+	}
+	switch c.Script {
+	case lock:
+		w.keys[c.Args[0].(int)] = true
+		return "yes", nil
+	case release:
+		id := c.Args[0].(int)
+		if !w.keys[id] {
+			return "gone", nil
+		}
+		delete(w.keys, id)
+		return "yes", nil
+	case node.Look:
+		held := []any{}
+		for i, id := range c.Args {
+			if w.keys[id.(int)] {
+				held = append(held, int64(i+1))
+			}
+		}
+		return held, nil
+	}
+	return int64(1), nil
+}
+
+// run has time pass, and all be done that is due then.
+func (w *crowd) run(d time.Duration) {
+	for end := w.now + d; ; {
+		w.carry()
+		if w.due == 0 || w.due > end {
+			w.now = end
+			return
+		}
+		w.now, w.due = max(w.now, w.due), 0
+		w.n.Tick(w.at())
+		w.note()
+	}
+}
+
+// Of many lock requests that a broken connection has left unknown, some arrive at any time later. All are released.
+func TestManyThatComeLateAreReleased(t *testing.T) {
+	w := newCrowd(t)
+	all := owners(0, 500, 0)
+	for _, o := range all {
+		require.NoError(t, w.n.Enqueue(o.request(node.LockRequest, lock), w.at()))
+	}
+	w.connect()
+	require.Len(t, w.write(), 500)
+	w.n.End(w.c, errors.New("broken"))
+	w.n.Ended(w.c, false, w.at())
+	for _, o := range all {
+		require.NoError(t, w.n.Enqueue(o.request(node.Release, release), w.at()))
+	}
+	w.connect()
+	w.run(0)
+	s := w.n.Stats(w.at())
+	assert.Equal(t, []int{0, 500}, []int{s.PendingReleases, s.Repeats})
+	r := rand.New(rand.NewPCG(1, 1))
+	for len(all) > 0 {
+		w.run(time.Duration(r.Int64N(int64(500 * time.Millisecond))))
+		w.keys[all[0].id] = true // Late.
+		all = all[1:]
+		if w.now > 50*time.Second {
+			break
+		}
+	}
+	came := len(w.keys)
+	w.run(3 * time.Hour)
+	assert.Empty(t, w.keys, "of %d that came late", came)
+	s = w.n.Stats(w.at())
+	assert.Equal(t, []int{0, 0, 0}, []int{s.PendingReleases, s.Repeats, s.Backlog})
+}
+
+// A look that is refused is replaced by releases, and that ends, too.
+func TestManyLooksThatAreRefusedEnd(t *testing.T) {
+	w := newCrowd(t)
+	all := owners(0, 3, 0)
+	for _, o := range all {
+		require.NoError(t, w.n.Enqueue(o.request(node.LockRequest, lock), w.at()))
+	}
+	w.connect()
+	w.write()
+	w.n.End(w.c, errors.New("broken"))
+	w.n.Ended(w.c, false, w.at())
+	w.connect()
+	for _, o := range all {
+		require.NoError(t, w.n.Enqueue(o.request(node.Release, release), w.at()))
+	}
+	w.run(0)
+	sent := 0
+	for end := 3 * time.Hour; w.due > 0 && w.now < end; sent++ {
+		require.Less(t, sent, 100, "looks and releases")
+		w.now, w.due = max(w.now, w.due), 0
+		w.n.Tick(w.at())
+		w.note()
+		for _, s := range w.write() {
+			if s.Command.Script == node.Look {
+				w.n.Answer(w.c, nil, errors.New("NOPERM"), w.at())
+			} else {
+				w.n.Answer(w.c, "gone", nil, w.at())
+			}
+			w.note()
+		}
+		w.carry()
+	}
+	assert.Zero(t, w.n.Stats(w.at()).Repeats)
+}
+
+// The backlog is bounded, but for the releases of this client's own locks.
+func TestManyRequestsHaveABound(t *testing.T) {
+	w := newCrowd(t)
+	own := owners(0, 1, 0)[0]
+	require.NoError(t, w.n.Enqueue(own.request(node.LockRequest, lock), w.at()))
+	w.connect()
+	w.carry()
+	ask := func() error { return w.n.Enqueue(owners(1, 1, 0)[0].request(node.Ask, extend), w.at()) }
+	for range node.MaxBacklog {
+		require.NoError(t, ask())
+	}
+	require.ErrorIs(t, ask(), node.ErrBacklog)
+	other := owners(2, 2, 100)
+	require.ErrorIs(t, w.n.Enqueue(owners(9, 1, 0)[0].request(node.LockRequest, lock), w.at()), node.ErrBacklog)
+	require.ErrorIs(t, w.n.Enqueue(other[0].request(node.Release, release), w.at()), node.ErrBacklog)
+	require.False(t, w.n.Aside(0, node.Command{Script: aside, Keys: resource}, new(mail), w.at()))
+	require.NoError(t, w.n.Enqueue(own.request(node.Release, release), w.at()))
+	assert.Equal(t, node.MaxBacklog+1, w.n.Stats(w.at()).Backlog)
+	w.write()
+	assert.Equal(t, node.MaxBacklog+1, w.n.Stats(w.at()).Backlog, "unanswered")
+}
+
+// What is kept for other processes' tokens has a bound, and is given back when nothing of them can come late any more.
+func TestManyOfOtherProcessesHaveABound(t *testing.T) {
+	for _, refused := range []string{"", "BUSY"} {
+		w := newCrowd(t)
+		w.connect()
+		for round := range 5 {
+			w.back = refused
+			for i, o := range owners(10*round, 5, node.MaxForeign/4) {
+				require.NoError(t, w.n.Enqueue(o.request(node.Release, release), w.at()))
+				w.carry()
+				s := w.n.Stats(w.at())
+				assert.Equal(t, min(i+1, 4), s.PendingReleases+s.Repeats, refused)
+				assert.EqualValues(t, round+max(i-3, 0), s.RepeatsDropped)
+			}
+			w.back = ""
+			w.run(2 * ttl)
+			s := w.n.Stats(w.at())
+			assert.Equal(t, []int{0, 0}, []int{s.PendingReleases, s.Repeats}, refused)
+		}
+	}
+}
+
+// Connections that work and break are made again at once, but not in a loop. Servers that fail are let rest.
+func TestManyConnectionsAreMadeWithRests(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 1))
+	for range 1000 {
+		var d node.Redialer
+		at, made, rest := epoch, []time.Time{}, time.Duration(0)
+		for range 60 {
+			served, wrong, failed := r.IntN(2) == 0, r.IntN(8) == 0, r.IntN(6) == 0
+			lasted := time.Duration(r.IntN(3)) * 700 * time.Millisecond * time.Duration(r.IntN(2))
+			at = at.Add(lasted)
+			var wait time.Duration
+			if failed {
+				wait = d.Failed()
+			} else {
+				wait = d.After(served, wrong, lasted, at)
+			}
+			worked := !failed && (served && !wrong || lasted >= time.Second)
+			switch {
+			case failed, wrong, !worked:
+				if rest *= 2; worked {
+					rest = 0
+				}
+				rest = min(max(rest, node.MinBackoff), node.MaxBackoff)
+				require.Equal(t, rest, wait)
+			default:
+				rest = 0
+				made = append(made, at.Add(wait))
+				if n := len(made); n > node.Redials+1 {
+					require.GreaterOrEqual(t, made[n-1].Sub(made[n-node.Redials-2]), 100*time.Millisecond, "more than %d at once", node.Redials)
+				}
+				require.LessOrEqual(t, wait, 6*time.Second)
+			}
+			at = at.Add(wait)
+		}
+	}
+}
