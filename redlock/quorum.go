@@ -133,7 +133,7 @@ func decideRelease(t tally, need, n int) verdict {
 // refusal is the error of an attempt that was not cut short; nil otherwise.
 func refusal(err error) *QuorumError {
 	no := (*QuorumError)(nil)
-	if cut := (*waitError)(nil); !errors.As(err, &cut) {
+	if !wasCut(err) {
 		errors.As(err, &no)
 	}
 	return no

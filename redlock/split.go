@@ -28,9 +28,9 @@ import (
 
 // A split is the resolution of one attempt's split vote.
 type split struct {
-	contest
-
 	c      *candidate    // that contends now
+	until  time.Time     // no node is asked after this
+	votes  []Vote        // the latest ones that were split
 	pace   time.Duration // about a round trip
 	asked  int           // how often it led and asked again
 	paused int           // how often it gave way
@@ -47,7 +47,7 @@ func newSplit(c *candidate) *split {
 	pace := max(time.Since(c.start), minPace)
 	s := &split{c: c, pace: pace, end: c.start.Add(2 * c.o.nodeTimeout)}
 	s.until = time.Now().Add(splitLimit(c.o.nodeTimeout, pace))
-	c.contest = &s.contest
+	c.split = s
 	return s
 }
 
@@ -83,7 +83,7 @@ func (s *split) resolve() (*Lock, error) {
 			return nil, c.round.fail(ErrTaken)
 		}
 		s.c = c.newCandidate(c.ctx, c.num, c.turn)
-		s.c.contest = &s.contest
+		s.c.split = s
 		if l, err = s.c.lock(); !errors.Is(err, errSplit) {
 			return l, err
 		}
@@ -96,11 +96,9 @@ func (s *split) resolve() (*Lock, error) {
 func (s *split) contend() (*Lock, error) {
 	c := s.c
 	for {
-		votes := s.gather()
-		s.votes = votes
-		s.watch(votes)
-		mine, _ := countHolders(votes)
-		_, most := top(votes)
+		s.votes = s.gather()
+		mine, rival, most := countVotes(s.votes)
+		s.watch(rival)
 		ended := c.r.calls.Ended(c.ctx)
 		switch {
 		case most >= c.r.need, ended == nil && (s.over() || mine == 0):
@@ -114,7 +112,7 @@ func (s *split) contend() (*Lock, error) {
 			s.counted = true
 			c.r.counters.splits.Add(1)
 		}
-		if !leads(tokens.Digest(c.claim.token()), votes) {
+		if mine < most || mine == most && tokens.Digest(c.claim.token()) >= rival { // Of equals the smallest digest leads.
 			c.release(false)
 			return nil, errSplit
 		}
@@ -131,13 +129,12 @@ func (s *split) contend() (*Lock, error) {
 // watch notes who else has the most votes. A candidate wins, or gives its votes back. One that stays may be nobody who
 // contends: a holder that has most of its votes on slow nodes, or what a lost one has left. Then there is nothing to
 // settle without the slow nodes: their votes are waited for, as long as an attempt may take.
-func (s *split) watch(votes []Vote) {
-	rival, _ := top(votes)
+func (s *split) watch(rival string) {
 	if rival != s.rival {
 		s.rival, s.seen = rival, 0
 	}
 	isOut := func(v Vote) bool { return v.stance == node.Pending }
-	if s.seen++; s.seen > maxSeen && slices.ContainsFunc(votes, isOut) {
+	if s.seen++; s.seen > maxSeen && slices.ContainsFunc(s.votes, isOut) {
 		s.stuck, s.until = true, s.end
 	}
 }
@@ -188,36 +185,21 @@ func (s *split) atMost(d time.Duration) time.Duration {
 	return max(0, min(d/2+rand.N(d+1), time.Until(s.until)))
 }
 
-// countHolders returns how many votes this candidate has, and how many each other digest.
-func countHolders(votes []Vote) (mine int, others map[string]int) {
-	others = make(map[string]int, len(votes))
+// countVotes returns how many votes this candidate has, which other token was seen on the most nodes, of equals the
+// smallest digest, and on how many.
+func countVotes(votes []Vote) (mine int, rival string, most int) {
+	others := make(map[string]int, len(votes))
 	for _, v := range votes {
 		switch v.stance {
 		case node.Yes:
 			mine++
 		case node.No:
 			others[v.Holder]++
+			if n := others[v.Holder]; n > most || n == most && v.Holder < rival {
+				rival, most = v.Holder, n
+			}
 		case node.Silent, node.Pending, node.Gone:
 		}
 	}
-	return mine, others
-}
-
-// top returns which other token was seen on the most nodes, of equals the smallest digest, and on how many.
-func top(votes []Vote) (rival string, most int) {
-	_, others := countHolders(votes)
-	for holder, n := range others {
-		if n > most || n == most && holder < rival {
-			rival, most = holder, n
-		}
-	}
-	return rival, most
-}
-
-// leads reports whether the candidate with this digest has the most of the votes; of
-// equals the smallest digest leads.
-func leads(digest string, votes []Vote) bool {
-	mine, _ := countHolders(votes)
-	rival, most := top(votes)
-	return mine > most || mine > 0 && mine == most && digest < rival
+	return mine, rival, most
 }
