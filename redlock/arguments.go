@@ -76,6 +76,16 @@ func (t *target) aim(prefix string, resources []string) error {
 	return nil
 }
 
+// shared returns the first of the resources that is also one of the target's.
+func (t *target) shared(resources []string) (resource string, found bool) {
+	for _, res := range resources {
+		if _, found = slices.BinarySearch(t.resources, res); found {
+			return res, true
+		}
+	}
+	return "", false
+}
+
 func (t *target) addCounters() {
 	t.counted = slices.Concat(t.keys, t.keys)
 	t.counters = t.counted[len(t.keys):]

@@ -149,9 +149,6 @@ func (h *hold) due() time.Time {
 	return after
 }
 
-// retry is how long after a failed extension the next one begins.
-func (h *hold) retry() time.Duration { return min(h.lock.term()/20, time.Second) }
-
 // schedule has the next extension begin after d, unless one is planned or on its
 // way. lock.mu is held.
 func (h *hold) schedule(d time.Duration) {
@@ -206,7 +203,7 @@ func (h *hold) extend() {
 		e.Err, e.Held = err, l.heldFor(now)
 		l.r.send(ctx, e)
 	}
-	h.schedule(h.retry())
+	h.schedule(min(l.term()/20, time.Second))
 }
 
 // wanted says whether to extend, with a context for it that has only the values

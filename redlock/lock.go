@@ -177,16 +177,6 @@ func (l *Lock) want() {
 	}
 }
 
-// shares returns the first of the resources that is also one of the lock's.
-func (l *Lock) shares(resources []string) (resource string, found bool) {
-	for _, res := range resources {
-		if _, found = slices.BinarySearch(l.claim.resources, res); found {
-			return res, true
-		}
-	}
-	return "", false
-}
-
 // errLocked makes an expiry terminal: no later extension revives the lock. l.mu is held.
 func (l *Lock) errLocked(now time.Time) error {
 	if l.ended == nil && l.until.Passed(l.r.clock.At(now)) {
@@ -289,7 +279,7 @@ func (co *core) holds(ctx context.Context, resources []string) (resource string,
 		if l.r != co || l.Err() != nil {
 			continue
 		}
-		if resource, found = l.shares(resources); found {
+		if resource, found = l.claim.shared(resources); found {
 			return resource, true
 		}
 	}

@@ -66,14 +66,12 @@ func (a *acquisition) nameOwn(err error) {
 	holder, _ := holderOf(e)
 	for _, l := range a.r.watch.Held() {
 		l := l.(*Lock)
-		if holder != "" && slices.ContainsFunc(l.claim.resources, a.has) && l.Holder() == holder {
+		if _, shared := a.shared(l.claim.resources); shared && holder != "" && l.Holder() == holder {
 			e.gaveUp += "; a lock of this Redlock, in this process, holds it"
 			return
 		}
 	}
 }
-
-func (t *target) has(resource string) bool { return slices.Contains(t.resources, resource) }
 
 // freeIn is the time after which need nodes may grant the lock, by what the votes
 // say of the holder's keys; false if they cannot without a release.

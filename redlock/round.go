@@ -241,7 +241,7 @@ func (rd *round) eventLocked(kind EventKind, err error) {
 		return // Without a fence it is no lock yet; what comes of it is told when nodes have raised their counters.
 	}
 	e := Event{
-		Kind: kind, Op: rd.op, Resources: append([]string(nil), rd.claim.resources...), Attempt: int(rd.attempt),
+		Kind: kind, Op: rd.op, Resources: slices.Clone(rd.claim.resources), Attempt: int(rd.attempt),
 		Votes: rd.votesLocked(), Took: time.Since(rd.start), Err: err, Owner: tokens.LabelOf(rd.claim.token()),
 	}
 	e.Overtaken = rd.extension != nil && rd.extension.overtaken()

@@ -150,11 +150,9 @@ func (s *split) gather() []Vote {
 	if s.stuck {
 		wait = time.Until(s.until)
 	}
-	patience := time.NewTimer(min(wait, time.Until(s.until)))
-	defer patience.Stop()
 	select {
 	case <-s.c.round.allVoted():
-	case <-patience.C:
+	case <-time.After(min(wait, time.Until(s.until))):
 	case <-s.c.ctx.Done():
 	case <-s.c.r.calls.Closing:
 	}

@@ -58,7 +58,7 @@ func New(marker string, nodes int, maxTTL time.Duration, s *Scripts) *Dialect {
 	d := &Dialect{
 		marker: marker, nodes: strconv.Itoa(nodes), maxTTL: (maxTTL + time.Millisecond - 1).Milliseconds(), scripts: s,
 	}
-	d.last = grantArgs(d)
+	d.last = []any{"0", d.nodes, d.maxTTL}
 	return d
 }
 
@@ -180,9 +180,10 @@ func (e *mismatchError) Is(target error) bool { return target == ErrConfigMismat
 // Admit ends the quarantine of a node. It is for the run that the node is in now: a request may be
 // delivered late, when the caller has been told that it failed, and must not admit a later run.
 func (d *Dialect) Admit(ctx context.Context, n *link.Link, timeout time.Duration) error {
-	run := n.Call(ctx, runCommand(), timeout)
+	run := n.Call(ctx, node.Command{Script: RunScript}, timeout)
 	if run.Err != nil {
 		return run.Err
 	}
-	return n.Call(ctx, admitCommand(d, run.Value), timeout).Err
+	admit := node.Command{Script: AdmitScript, Keys: []any{d.marker}, Args: []any{run.Value, d.nodes, d.maxTTL}}
+	return n.Call(ctx, admit, timeout).Err
 }

@@ -28,9 +28,6 @@ var (
 	admitText string
 )
 
-// grantArgs come last of the arguments of a script that grants.
-func grantArgs(d *Dialect) []any { return []any{"0", d.nodes, d.maxTTL} }
-
 // lookCommand runs a script that grants only to look at the marker.
 func lookCommand(s *node.Script, d *Dialect) []any {
 	return []any{"EVAL", s.Source, 1, d.marker, "1", d.nodes, d.maxTTL}
@@ -155,8 +152,6 @@ var RunScript = node.NewScript("run", node.Code(runText), func(reply any) node.O
 	return node.Unexpected("run", reply)
 })
 
-func runCommand() node.Command { return node.Command{Script: RunScript} }
-
 // AdmitScript ends the quarantine of a run, and adopts the configuration.
 var AdmitScript = node.NewScript("admit", node.Code(admitText), func(reply any) node.Outcome {
 	switch reply {
@@ -167,11 +162,6 @@ var AdmitScript = node.NewScript("admit", node.Code(admitText), func(reply any) 
 	}
 	return node.Unexpected("admit", reply)
 })
-
-// admitCommand is for the run that runCommand has answered.
-func admitCommand(d *Dialect, run string) node.Command {
-	return node.Command{Script: AdmitScript, Keys: []any{d.marker}, Args: []any{run, d.nodes, d.maxTTL}}
-}
 
 var markerRE = regexp.MustCompile(`^([0-9a-f]+) ([a-z]+) ([0-9]{1,9}) ([0-9]{1,12}) ([0-9]{1,15})(?: ([0-9]{1,9}))?$`)
 

@@ -22,9 +22,9 @@ type Queue struct {
 	// free there; leave says that this process does not wait any more.
 	pass func(i int, key, digest string, leave bool)
 
-	busy  atomic.Int32              // len(byKey): an uncontended Lock looks no further
-	mu    sync.Mutex                // held alone: pass is called without it
-	byKey map[string]*resourceQueue // by key
+	busy  atomic.Int32 // len(byKey): an uncontended Lock looks no further
+	mu    sync.Mutex   // held alone: pass is called without it
+	byKey map[string]*resourceQueue
 	swept time.Time
 }
 
@@ -68,7 +68,7 @@ const (
 // line for a key of a release on node i, if the resource is free there, and has this process
 // leave the line if it does not wait any more.
 func NewQueue(nodes, need int, pass func(i int, key, digest string, leave bool)) *Queue {
-	return &Queue{nodes: nodes, need: need, pass: pass}
+	return &Queue{nodes: nodes, need: need, pass: pass, byKey: make(map[string]*resourceQueue)}
 }
 
 // first returns who is first in the line, nil if it is empty.
@@ -84,9 +84,6 @@ func (q *Queue) of(key string, now time.Time) *resourceQueue {
 	g := q.byKey[key]
 	if g == nil {
 		g = new(resourceQueue)
-		if q.byKey == nil {
-			q.byKey = make(map[string]*resourceQueue)
-		}
 		q.byKey[key] = g
 		q.busy.Add(1)
 	}

@@ -88,19 +88,14 @@ func (t *Timer) Sleep(ctx context.Context, closing <-chan struct{}, ended func()
 			return why, s, err
 		}
 		var alarm <-chan time.Time
-		var timer *time.Timer
 		if !at.IsZero() {
-			timer = time.NewTimer(at.Sub(now))
-			alarm = timer.C
+			alarm = time.After(at.Sub(now))
 		}
 		select {
 		case <-t.w.signal:
 		case <-alarm:
 		case <-ctx.Done():
 		case <-closing:
-		}
-		if timer != nil {
-			timer.Stop()
 		}
 	}
 }
