@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"strings"
 	"time"
 
 	"github.com/seed6c881748/redlock/internal/quarantine"
@@ -334,7 +333,7 @@ func WithOwner(label string) Option {
 // itself, as in node-redlock and redsync. A Redis Cluster, which may be the only node, needs a hash
 // tag: WithPrefix("{locks}:").
 func WithPrefix(p string) Option {
-	wrong := wrongIf(strings.Contains(p, reservedMark), "prefix %q: %q is reserved", p, reservedMark)
+	wrong := wrongIf(isReserved(p), "prefix %q: %q is reserved", p, reservedMark)
 	return forNew("WithPrefix", option(wrong, func(o *options) { o.prefix = p }))
 }
 

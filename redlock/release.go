@@ -71,9 +71,9 @@ func (r *Redlock) Release(ctx context.Context, resources []string, token string)
 // known, unless quarantine bounds all ttls.
 const unknownLife = time.Hour
 
-// foreignClaim is the claim of a token that another process has made. Any node may have
-// its keys.
-func (r *Redlock) foreignClaim(on *target, token string) *claim {
+// releaseForeign releases the lock of a token that another process has made. Any node may have its keys.
+func (r *Redlock) releaseForeign(ctx context.Context, on *target, token string) error {
+	_ = r.connected(context.WithoutCancel(ctx)) // What the end of the Redlock comes to, the nodes say.
 	c := &claim{r: &r.core, target: on, args: []any{token}, tells: true}
 	life := unknownLife
 	if q := r.defaults.quarantine; q > 0 {
@@ -86,13 +86,6 @@ func (r *Redlock) foreignClaim(on *target, token string) *claim {
 	}
 	c.grow(life)
 	c.BeginForeign(c, len(r.nodes), size)
-	return c
-}
-
-// releaseForeign asks all nodes to release the lock of that token.
-func (r *Redlock) releaseForeign(ctx context.Context, on *target, token string) error {
-	_ = r.connected(context.WithoutCancel(ctx)) // What the end of the Redlock comes to, the nodes say.
-	c := r.foreignClaim(on, token)
 	rd := r.newRound(ctx, OpRelease, c, c.releaseTelling(time.Now()), node.Release, decideRelease, 0)
 	if v := rd.release(r.defaults.nodeTimeout); v != granted {
 		return orClosed(rd.fail(v.err()))

@@ -81,7 +81,6 @@ type ballot struct {
 	stance node.Stance
 }
 
-// vote returns the ballot as a Vote of the named node.
 func (b ballot) vote(node string) Vote {
 	v := Vote{Node: node, Took: b.took, Err: b.err, stance: b.stance}
 	if b.holder != nil {
@@ -326,11 +325,11 @@ func (rd *round) fail(reason error) *QuorumError {
 }
 
 func (rd *round) quorumError(reason error) *QuorumError {
-	v, _ := rd.result()
+	rd.mu.Lock()
+	defer rd.mu.Unlock()
 	return &QuorumError{
 		Op: rd.op, Resources: slices.Clone(rd.claim.resources), Need: rd.r.need, Attempt: int(rd.attempt),
-		Votes: rd.copyVotes(), reason: reason,
-		prefix: rd.r.defaults.prefix, cut: v == undecided,
+		Votes: rd.votesLocked(), reason: reason, prefix: rd.r.defaults.prefix, cut: rd.verdict == undecided,
 	}
 }
 

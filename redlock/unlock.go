@@ -76,7 +76,7 @@ func (l *Lock) unlock(ctx context.Context) error {
 	}
 	now := time.Now()
 	repeated := l.released.stage != unreleased
-	late, end := l.beginUnlock(now)
+	late, end := l.beginUnlock(now, repeated)
 	h := l.hold
 	l.mu.Unlock()
 	l.r.watch.Remove(l, &l.entry)
@@ -114,13 +114,12 @@ func (l *Lock) sameUnlock() error {
 
 // beginUnlock ends the lock, and says whether Until has passed. end is to be called
 // without l.mu, which is held here.
-func (l *Lock) beginUnlock(now time.Time) (late bool, end func()) {
-	first := l.released.stage == unreleased
+func (l *Lock) beginUnlock(now time.Time, repeated bool) (late bool, end func()) {
 	l.released.stage = releasing
 	l.released.begun.Store(true)
 	prior := l.errLocked(now)
 	late = errors.Is(prior, ErrExpired) || l.until.Passed(l.r.clock.At(now))
-	if first {
+	if !repeated {
 		l.released.endedBefore = prior
 	}
 	l.end(ErrLost, now)
@@ -130,7 +129,6 @@ func (l *Lock) beginUnlock(now time.Time) (late bool, end func()) {
 	return late, l.hold.endLocked(l.released.endedBefore, now)
 }
 
-// release asks all nodes to release the lock.
 func (l *Lock) release(ctx context.Context, now time.Time, repeated bool) (*round, verdict) {
 	l.claim.tellOthers()
 	rd := l.r.newRound(ctx, OpUnlock, l.claim, l.claim.releaseTelling(now), node.Release, decideUnlock, 0)

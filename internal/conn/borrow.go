@@ -36,7 +36,8 @@ var (
 
 // A Source gets connections from a Pool. It is safe for concurrent use.
 type Source struct {
-	pool Pool
+	pool  Pool
+	fixed bool // the user has said where connections must be
 
 	// Fresh has connections be new ones: what a *redis.Pool has kept may lead to where its address led before. They are
 	// dialled past it. With each, one of its own is borrowed and closed, which has the place that the pool counts for
@@ -46,19 +47,24 @@ type Source struct {
 	mu       sync.Mutex // the pool is called without it
 	stuck    int        // calls of the pool that have not returned
 	called   time.Time  // when the pool was last called
-	database int        // where new connections of a *redis.Pool are, as far as is known
+	database int        // where connections must be; if not fixed, where new ones of a *redis.Pool are, as far as is known
 }
 
 // NewSource returns a Source over a pool.
-func NewSource(p Pool) *Source { return &Source{pool: p} }
+func NewSource(p Pool) *Source {
+	if d, ok := p.(*DatabasePool); ok {
+		return &Source{pool: d.Pool, database: d.Database, fixed: true}
+	}
+	return &Source{pool: p}
+}
 
 // Borrow gets a connection from the pool but does not wait longer than ctx,
 // whatever the pool does: a plain Dial, an AUTH in it or a TestOnBorrow may
 // hang. What such a call returns in the end is given back.
 func (s *Source) Borrow(ctx context.Context) (*Wire, error) {
 	w, err := s.borrowFrom(ctx, s.pool)
-	p := s.redisPool()
-	if err != nil || p == nil || !s.Fresh.Load() {
+	p, ok := s.pool.(*redis.Pool)
+	if err != nil || !ok || !s.Fresh.Load() {
 		return w, err
 	}
 	w.Abort()
@@ -69,16 +75,6 @@ func (s *Source) Borrow(ctx context.Context) (*Wire, error) {
 	}
 	fresh.place = w
 	return fresh, nil
-}
-
-// redisPool is the pool, if it is redigo's.
-func (s *Source) redisPool() *redis.Pool {
-	p := s.pool
-	if d, ok := p.(*DatabasePool); ok {
-		p = d.Pool
-	}
-	r, _ := p.(*redis.Pool)
-	return r
 }
 
 // dialsOf returns a pool of new connections that are made as p makes them.
@@ -119,12 +115,12 @@ func (s *Source) Stuck() int {
 
 // IsSpent reports whether all connections that a *redis.Pool may have are in use.
 func (s *Source) IsSpent() bool {
-	r := s.redisPool()
-	if r == nil || r.MaxActive <= 0 {
+	p, ok := s.pool.(*redis.Pool)
+	if !ok || p.MaxActive <= 0 {
 		return false
 	}
-	stats := r.Stats()
-	return stats.ActiveCount >= r.MaxActive && stats.IdleCount == 0
+	stats := p.Stats()
+	return stats.ActiveCount >= p.MaxActive && stats.IdleCount == 0
 }
 
 // A borrowing is what the pool has returned.
@@ -157,9 +153,6 @@ func (s *Source) getConn(ctx context.Context, pool Pool, got chan<- borrowing) {
 
 func getContext(ctx context.Context, p Pool) (c redis.Conn, err error) {
 	defer recovered("the pool's GetContext", &err)
-	if d, ok := p.(*DatabasePool); ok {
-		p = d.Pool
-	}
 	if d, ok := p.(*Dialer); ok {
 		return d.getLoggingIn(ctx)
 	}

@@ -62,7 +62,7 @@ func (s *Source) Misplaced(ctx context.Context, w *Wire, key string) error {
 	if err != nil {
 		return err
 	}
-	if p, ok := s.pool.(*redis.Pool); ok && in >= 0 {
+	if p, ok := s.pool.(*redis.Pool); ok && !s.fixed && in >= 0 {
 		if fresh, err := s.freshDatabase(ctx, p, key); err != nil {
 			return err
 		} else if fresh == in {
@@ -78,25 +78,13 @@ func (s *Source) Misplaced(ctx context.Context, w *Wire, key string) error {
 // expectedDatabase is where the pool's connections must be; false where they cannot be
 // anywhere else.
 func (s *Source) expectedDatabase() (int, bool) {
-	switch p := s.pool.(type) {
-	case *Dialer:
-		return 0, false
-	case *DatabasePool:
-		_, own := p.Pool.(*Dialer)
-		return p.Database, !own
-	default:
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return s.database, true
-	}
+	_, own := s.pool.(*Dialer)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.database, !own
 }
 
 func moveCommand(key string, database int) []any { return []any{"MOVE", key, database} }
-
-// isIn reads the answer to a MOVE.
-func isIn(a Answer) bool {
-	return a.Err != nil && strings.Contains(a.Err.Error(), "source and destination objects are the same")
-}
 
 // databaseOf returns in which database a connection is, -1 if that is not found out.
 func databaseOf(ctx context.Context, w *Wire, key string) (int, error) {
@@ -109,7 +97,7 @@ func databaseOf(ctx context.Context, w *Wire, key string) (int, error) {
 		return 0, err
 	}
 	for i, a := range answers {
-		if isIn(a) {
+		if a.Err != nil && strings.Contains(a.Err.Error(), "source and destination objects are the same") {
 			return i, nil
 		}
 	}

@@ -22,20 +22,11 @@ type Wire struct {
 
 // A link is how a Wire reaches the server: through redigo, or past it.
 type link interface {
-	// Err returns why the connection is broken; nil if it is not.
-	Err() error
-
-	// Send queues a command.
-	Send(command string, args ...any) error
-
-	// SendEncoded queues what AppendCommand has made, if that need not go through redigo.
-	SendEncoded(commands []byte) (sent bool, err error)
-
-	// Flush writes what was sent.
-	Flush() error
-
-	// Abort closes the socket at once.
-	Abort()
+	Err() error                                         // why the connection is broken; nil if it is not
+	Send(command string, args ...any) error             // queues a command
+	SendEncoded(commands []byte) (sent bool, err error) // queues what AppendCommand has made, if that need not go through redigo
+	Flush() error                                       // writes what was sent
+	Abort()                                             // closes the socket at once
 
 	// GiveBack returns the connection to its pool. Nobody may be sending or
 	// receiving on it any more.
