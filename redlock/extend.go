@@ -48,6 +48,9 @@ func (l *Lock) extend(ctx context.Context, le *lease, h *hold) error {
 	ctx = l.r.begin(ctx, OpExtend, l.claim.resources)
 	began := time.Now()
 	err := l.extendNow(ctx, le, h)
+	if errors.Is(err, ErrLost) {
+		l.lost()
+	}
 	l.tell(ctx, EventExtended, OpExtend, began, err)
 	return err
 }
@@ -60,7 +63,6 @@ func (l *Lock) extendNow(ctx context.Context, le *lease, h *hold) error {
 	ask := l.wanted != nil && !l.isWanted
 	l.mu.Unlock()
 	if err != nil {
-		l.lost()
 		return &waitError{op: OpExtend, resources: l.claim.resources, cause: err}
 	}
 	until := clockwatch.NewDeadline(start, le.validity, lead)
@@ -77,11 +79,7 @@ func (l *Lock) extendNow(ctx context.Context, le *lease, h *hold) error {
 	}
 	rd.ask(start, timeout)
 	waited := rd.wait(ctx, nil)
-	err = l.applyExtension(rd, h, start, until, waited)
-	if errors.Is(err, ErrLost) {
-		l.lost()
-	}
-	return err
+	return l.applyExtension(rd, h, start, until, waited)
 }
 
 // holdShare is the share of a lock's term that an extension by KeepAlive

@@ -155,14 +155,13 @@ func (co *core) newLink(n Node) *link.Link {
 // least 1 ms, and long enough that the drift allowance leaves something of it.
 func (r *Redlock) TryLock(ctx context.Context, resources []string, ttl time.Duration, opts ...Option) (*Lock, error) {
 	a, err := r.acquisition(ctx, resources, ttl, opts)
-	if err == nil && a.o.waitHere {
-		r.calls.Exit()
-		err = &waitError{op: OpLock, cause: errors.New("redlock: WithWait is for Lock and Do: TryLock does not wait")}
-	}
 	if err != nil {
 		return nil, err
 	}
 	defer r.calls.Exit()
+	if a.o.waitHere {
+		return nil, &waitError{op: OpLock, cause: errors.New("redlock: WithWait is for Lock and Do: TryLock does not wait")}
+	}
 	ctx = r.begin(r.events.Call(ctx), OpLock, a.resources)
 	l, err := a.attempt(ctx, 1, turn{})
 	a.tell(ctx, l, err)

@@ -41,10 +41,8 @@ func NewClock(wall func() time.Duration) *Clock { return newClock(wall, slept) }
 
 func newClock(wall func() time.Duration, slept func() (time.Duration, bool)) *Clock {
 	c := &Clock{wall: wall, slept: slept, born: time.Now()}
-	c.last.Store(&reading{skew: c.skew(c.born)})
-	if d, ok := slept(); ok {
-		c.last.Load().slept = d
-	}
+	asleep, _ := slept()
+	c.last.Store(&reading{skew: c.skew(c.born), slept: asleep})
 	return c
 }
 
