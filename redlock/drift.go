@@ -103,7 +103,7 @@ func (co *core) outlasting(le *lease, o *options) (*lease, error) {
 // up. Rounding down would let a key expire before the validity that the client
 // computes from the exact value; a ttl below 1 ms would even become 0.
 func serverMillis(ttl time.Duration) int64 {
-	ms := int64(ttl / time.Millisecond)
+	ms := ttl.Milliseconds()
 	if ttl%time.Millisecond != 0 {
 		ms++
 	}

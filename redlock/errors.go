@@ -197,16 +197,14 @@ func (e *QuorumError) Error() string {
 }
 
 func (e *QuorumError) detail() string {
-	var b strings.Builder
-	b.WriteString(plain(e.reason) + " (" + e.summary())
+	s := plain(e.reason) + " (" + e.summary()
 	for _, v := range e.Votes {
-		b.WriteString("; " + v.String())
+		s += "; " + v.String()
 		if v.Err == ErrPending && !e.cut { //nolint:errorlint // A vote's, not what wraps it.
-			b.WriteString(", as it could not change the result")
+			s += ", as it could not change the result"
 		}
 	}
-	b.WriteString(")")
-	return b.String() + e.gaveUp
+	return s + ")" + e.gaveUp
 }
 
 // summary is what the votes amount to. A quorum of yes beside an error is explained.
