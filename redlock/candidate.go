@@ -91,7 +91,6 @@ func (c *candidate) request() node.Command {
 	return queueCommand(c.claim, c.r.channel, time.Since(t.began), life, t.yields)
 }
 
-// askRefused asks the nodes again that have refused the claim.
 func (c *candidate) askRefused() {
 	c.setLimit()
 	c.round.again(node.LockRequest, c.limit, c.request, func(_ int, v *ballot) bool { return v.stance == node.No || v.stance == node.Gone })

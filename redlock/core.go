@@ -89,8 +89,7 @@ func (co *core) wake(now time.Time) {
 
 // stoodStill counts a standstill that was noticed now by a timer that was due then, once for all such timers.
 func (co *core) stoodStill(due, now time.Time) {
-	wall := now.UnixNano()
-	if last := co.noticed.Swap(wall); due.UnixNano() > last {
+	if last := co.noticed.Swap(now.UnixNano()); due.UnixNano() > last {
 		co.counters.standstills.Add(1)
 	}
 }

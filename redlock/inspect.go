@@ -201,9 +201,8 @@ func (in *Inspection) findHolder() {
 		if n.Err != nil || n.Holder == "" {
 			continue
 		}
-		seen := append(ttls[n.Holder], n.TTL)
-		ttls[n.Holder] = seen
-		if len(seen) >= in.Need {
+		ttls[n.Holder] = append(ttls[n.Holder], n.TTL)
+		if len(ttls[n.Holder]) >= in.Need {
 			in.Held, in.Holder, in.Owner, in.TokenStart = true, n.Holder, n.Owner, n.TokenStart
 		}
 	}

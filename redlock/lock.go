@@ -196,11 +196,9 @@ func (l *Lock) event(kind EventKind, op Op) Event {
 
 // end ends the lock for the reason why, unless it has ended before. l.mu is held.
 func (l *Lock) end(why error, now time.Time) {
-	if l.ended != nil {
-		return
+	if l.ended == nil {
+		l.ended, l.lasted = why, l.heldFor(now)
 	}
-	l.ended = why
-	l.lasted = l.heldFor(now)
 }
 
 // heldFor is for how long a lock that has not ended before now has been held: a timer
@@ -275,12 +273,10 @@ func FromContext(ctx context.Context) (*Lock, bool) {
 func (co *core) holds(ctx context.Context, resources []string) (resource string, found bool) {
 	locks, _ := ctx.Value(locksKey{}).(*contextLocks)
 	for ; locks != nil; locks = locks.outer {
-		l := locks.lock
-		if l.r != co || l.Err() != nil {
-			continue
-		}
-		if resource, found = l.claim.shared(resources); found {
-			return resource, true
+		if l := locks.lock; l.r == co && l.Err() == nil {
+			if resource, found = l.claim.shared(resources); found {
+				return resource, true
+			}
 		}
 	}
 	return "", false

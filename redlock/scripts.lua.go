@@ -48,13 +48,10 @@ var grantingScripts, otherScripts = quarantine.Wrap(handshakeScripts)
 var answers = holders.Answers{Taken: ErrTaken, Reserved: errReserved}
 
 // lockScript sets every key to the token, or none.
-var lockScript = alsoDirect(quarantine.Grants(script("lock", answers.Lock)))
+var lockScript = quarantine.Grants(script("lock", answers.Lock))
 
-// alsoDirect has a script for one resource be sent as commands of the server's own where that is possible.
-func alsoDirect(s *node.Script) *node.Script {
-	s.Direct = answers.Direct
-	return s
-}
+// A request to lock one resource is sent as commands of the server's own where that is possible.
+func init() { lockScript.Direct = answers.Direct }
 
 // lockCommand is the lock request of a claim that does not get in line.
 func lockCommand(c *claim) node.Command {

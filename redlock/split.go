@@ -196,7 +196,6 @@ func countVotes(votes []Vote) (mine int, rival string, most int) {
 			if n := others[v.Holder]; n > most || n == most && v.Holder < rival {
 				rival, most = v.Holder, n
 			}
-		case node.Silent, node.Pending, node.Gone:
 		}
 	}
 	return mine, rival, most

@@ -72,7 +72,6 @@ func (l *Lock) unlock(ctx context.Context) error {
 	case released:
 		defer l.mu.Unlock()
 		return l.released.result
-	case unreleased, unconfirmed:
 	}
 	now := time.Now()
 	repeated := l.released.stage != unreleased

@@ -81,16 +81,16 @@ func (s *Source) Borrow(ctx context.Context) (*Wire, error) {
 func dialsOf(p *redis.Pool) *redis.Pool { return &redis.Pool{Dial: p.Dial, DialContext: p.DialContext} }
 
 func (s *Source) borrowFrom(ctx context.Context, pool Pool) (*Wire, error) {
+	began := time.Now()
 	s.mu.Lock()
-	if s.stuck >= MaxStuck && time.Since(s.called) < StuckPause {
+	if s.stuck >= MaxStuck && began.Sub(s.called) < StuckPause {
 		s.mu.Unlock()
 		return nil, errStuck
 	}
 	s.stuck++
-	s.called = time.Now()
+	s.called = began
 	s.mu.Unlock()
 	got := make(chan borrowing)
-	began := time.Now()
 	go s.getConn(ctx, pool, got)
 	select {
 	case b := <-got:

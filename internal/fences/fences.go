@@ -55,10 +55,7 @@ type Grants struct {
 // NewGrants returns those of a round of n nodes.
 func NewGrants(n int) *Grants {
 	g := new(Grants)
-	if g.counters = g.small[:]; n > len(g.small) {
-		g.counters = make([]int64, n)
-	}
-	g.counters = g.counters[:n]
+	g.counters = append(g.small[:0], make([]int64, n)...)
 	return g
 }
 

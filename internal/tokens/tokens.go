@@ -50,11 +50,8 @@ func CheckLabel(label string) error {
 // LabelOf returns the label in a token, empty if there is none. Scripts find it, too, but do
 // not check its content: a value that is not this library's may have any bytes there.
 func LabelOf(token string) string {
-	if len(token) <= Length || !isHex(token[:Length]) {
-		return ""
-	}
-	label, ok := strings.CutPrefix(token[Length:], LabelMark)
-	if !ok {
+	label, ok := strings.CutPrefix(token[min(len(token), Length):], LabelMark)
+	if !ok || !isHex(token[:Length]) {
 		return ""
 	}
 	return ShownLabel(label)

@@ -38,12 +38,11 @@ func (q *Queue) Hear(i int, key, digest string) {
 		g.used = now
 		count, w = g.heard.add(digest, i, q.nodes), g.first()
 	}
-	need := q.need
-	use := w != nil && w.head && count <= need
+	use := w != nil && w.head && count <= q.need
 	pass := !use && (g == nil || !g.heard.used)
 	if use {
 		g.heard.used, g.notified = true, digest
-		w.wakeAt(now.Add(grace*time.Duration(need-count)), count < need)
+		w.wakeAt(now.Add(grace*time.Duration(q.need-count)), count < q.need)
 	}
 	q.mu.Unlock()
 	if pass {
