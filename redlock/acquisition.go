@@ -60,11 +60,9 @@ func (a *acquisition) prepare(ctx context.Context, r *core, resources []string, 
 	return nil
 }
 
-// attempt makes one attempt. Where clients that began together have split the
-// votes so that nobody has a quorum, it resolves that too: the one with most
-// votes keeps them and asks for the rest, the others give theirs back and look
-// again after a random time, within the node timeout. Plain Redlock fails there,
-// for all of them; see split.go.
+// attempt makes one attempt. Where clients that began together have split the votes so that nobody has a quorum, it
+// resolves that too: the one with most votes keeps them and asks for the rest, the others give theirs back and look
+// again after a random time, within the node timeout. Plain Redlock fails there, for all of them; see split.go.
 func (a *acquisition) attempt(ctx context.Context, number int, t turn) (*Lock, error) {
 	if ended := a.r.connected(ctx); ended != nil {
 		e := a.unasked(number, func(n *link.Link) error { return cmp.Or(n.Unreached(), ErrPending) })

@@ -22,8 +22,7 @@ type turn struct {
 // minLine is the least life of a line, from when somebody last got in.
 const minLine = time.Minute
 
-// errSplit: the votes are split so that no token is known to have a quorum.
-// It never leaves the package.
+// errSplit: the votes are split so that no token is known to have a quorum. It never leaves the package.
 var errSplit = errors.New("redlock: split vote")
 
 // A candidate is one claim on its way to a lock: a round that asks all nodes, and some of them
@@ -62,8 +61,7 @@ func (a *acquisition) newCandidate(ctx context.Context, number int, turn turn) *
 	}
 }
 
-// lock asks all nodes. If it fails with errSplit the claim still stands; after any other error it is
-// being released.
+// lock asks all nodes. If it fails with errSplit the claim still stands; after any other error it is being released.
 func (c *candidate) lock() (*Lock, error) {
 	rd := c.r.newRound(c.ctx, OpLock, c.claim, c.request(), node.LockRequest, decideLock, c.num)
 	rd.until, rd.task.Lives = c.until, c.lease.validity
@@ -139,8 +137,7 @@ func (c *candidate) outcome() (*Lock, error) {
 	case v == taken && c.isSplit():
 		return nil, errSplit
 	case v == noQuorum && c.split != nil && !time.Now().Before(c.split.until):
-		// The time for the split was over, not that of the nodes. The votes that
-		// were split tell more.
+		// The time for the split was over, not that of the nodes. The votes that were split tell more.
 		err := c.round.fail(ErrTaken)
 		err.Votes = c.split.votes
 		c.release(false)
@@ -150,10 +147,9 @@ func (c *candidate) outcome() (*Lock, error) {
 	}
 }
 
-// fence agrees on a fence (see package fences) with the nodes that have granted the lock. Usually a
-// quorum has said the same, and there is nothing to do. Otherwise those that have said
-// less are asked to raise their counters, in one more round trip. If one of them has
-// lost the key meanwhile, others that came late may still do.
+// fence agrees on a fence (see package fences) with the nodes that have granted the lock. Usually a quorum has said
+// the same, and there is nothing to do. Otherwise those that have said less are asked to raise their counters, in one
+// more round trip. If one of them has lost the key meanwhile, others that came late may still do.
 func (c *candidate) fence() (v verdict, raised bool, waited error) {
 	r := c.r
 	if c.claim.fence, _ = c.round.fence(); c.claim.fence != 0 {
@@ -201,9 +197,8 @@ func (c *candidate) isSplit() bool {
 	return most < c.r.need && !slices.ContainsFunc(votes, isForAnother)
 }
 
-// cut gives the claim up because cause ended the call, and returns the error for
-// it. What the votes so far amount to is no failure of the nodes, so it is not
-// counted as one.
+// cut gives the claim up because cause ended the call, and returns the error for it. What the votes so far amount to
+// is no failure of the nodes, so it is not counted as one.
 func (c *candidate) cut(cause, reason error) error {
 	err := c.round.quorumError(reason) // Before the release withdraws what was not sent.
 	c.release(true)
@@ -216,14 +211,12 @@ func (c *candidate) fail(reason error) error {
 	return err
 }
 
-// release gives back, in the background, what the claim has or may yet get.
-// Each node's connection keeps the order, so the release comes after the lock
-// request there, however late that is answered.
+// release gives back, in the background, what the claim has or may yet get. Each node's connection keeps the order,
+// so the release comes after the lock request there, however late that is answered.
 //
-// tell has it tell the next in line, as an Unlock does: a client that was told of a
-// release while this claim had the key has been refused because of it, and nobody else
-// would tell that one. Only an attempt that was cut short, or that took its whole time, may
-// tell: if each one that fails in a contest did, each would set off the next.
+// tell has it tell the next in line, as an Unlock does: a client that was told of a release while this claim had the
+// key has been refused because of it, and nobody else would tell that one. Only an attempt that was cut short, or
+// that took its whole time, may tell: if each one that fails in a contest did, each would set off the next.
 func (c *candidate) release(tell bool) {
 	if tell {
 		c.claim.tellOthers()

@@ -40,8 +40,7 @@ func (o *options) delay(number int) time.Duration {
 	return max(waiting.Jitter(d, min(o.retryJitter, d)), minBackoff)
 }
 
-// gaveUp has err say that it is that of a Lock which has used up its retries, while its context has
-// not ended.
+// gaveUp has err say that it is that of a Lock which has used up its retries, while its context has not ended.
 func gaveUp(err error, retries int, began time.Time) error {
 	if e := (*QuorumError)(nil); errors.As(err, &e) && retries > 0 {
 		made := "1 retry"

@@ -10,21 +10,18 @@ import (
 	"github.com/seed6c881748/redlock/internal/tokens"
 )
 
-// When several clients ask for a resource at the same time and their requests
-// reach the nodes in different orders, each may get some votes and none a
-// quorum. Plain Redlock then has no winner: with delays of 0 to 2 ms in about a
-// fifth of the rounds of 3 clients on 3 nodes, in about 70 % of 5 on 5. All would
-// retry, a retry delay later, and might collide again.
+// When several clients ask for a resource at the same time and their requests reach the nodes in different orders,
+// each may get some votes and none a quorum. Plain Redlock then has no winner: with delays of 0 to 2 ms in about a
+// fifth of the rounds of 3 clients on 3 nodes, in about 70 % of 5 on 5. All would retry, a retry delay later, and
+// might collide again.
 //
-// But a refusal names the holder's digest, so every contender sees nearly the
-// same tally. The one that leads it keeps its votes and asks the nodes that
-// refused it again, while the others give theirs back. That takes about one
-// round trip more.
+// But a refusal names the holder's digest, so every contender sees nearly the same tally. The one that leads it keeps
+// its votes and asks the nodes that refused it again, while the others give theirs back. That takes about one round
+// trip more.
 //
-// Safety does not hang on any of this. A lock is still only a quorum within its
-// validity; contenders that see different tallies fall back to giving back
-// and waiting for a random time. Where the round trip to a node that is needed is
-// a good part of the node timeout, there may be no time to find a winner.
+// Safety does not hang on any of this. A lock is still only a quorum within its validity; contenders that see
+// different tallies fall back to giving back and waiting for a random time. Where the round trip to a node that is
+// needed is a good part of the node timeout, there may be no time to find a winner.
 
 // A split is the resolution of one attempt's split vote.
 type split struct {
@@ -65,8 +62,7 @@ const (
 	enough = 20 * time.Millisecond
 )
 
-// resolve has the attempt's candidates contend, one after the other, until there is a winner or no time
-// is left.
+// resolve has the attempt's candidates contend, one after the other, until there is a winner or no time is left.
 func (s *split) resolve() (*Lock, error) {
 	for {
 		l, err := s.contend()
@@ -90,9 +86,8 @@ func (s *split) resolve() (*Lock, error) {
 	}
 }
 
-// contend takes the candidate, whose votes are split, as far as it goes. It returns
-// errSplit, with the claim released, if another candidate leads and there is time to
-// look again.
+// contend takes the candidate, whose votes are split, as far as it goes. It returns errSplit, with the claim
+// released, if another candidate leads and there is time to look again.
 func (s *split) contend() (*Lock, error) {
 	c := s.c
 	for {
@@ -159,18 +154,16 @@ func (s *split) gather() []Vote {
 	return s.c.round.copyVotes()
 }
 
-// again is how long the leader waits before it asks again: the others' releases
-// are on the way, so about a round trip, random and growing a little, so that a
-// vote that stays split costs the nodes little.
+// again is how long the leader waits before it asks again: the others' releases are on the way, so about a round
+// trip, random and growing a little, so that a vote that stays split costs the nodes little.
 func (s *split) again() time.Duration {
 	s.asked++
 	return s.atMost(s.pace / 4 * time.Duration(3+s.asked))
 }
 
-// pause is how long one that gave its votes back stays away: longer than the
-// leader takes, as a candidate that comes back too early takes away the very votes
-// that were given back. It doubles every time. (With 20 ms at most, two callers whose round trip to
-// two nodes is 25 ms hindered each other until neither had time left.)
+// pause is how long one that gave its votes back stays away: longer than the leader takes, as a candidate that comes
+// back too early takes away the very votes that were given back. It doubles every time. (With 20 ms at most, two
+// callers whose round trip to two nodes is 25 ms hindered each other until neither had time left.)
 func (s *split) pause() time.Duration {
 	d := s.pace << min(2+s.paused, 10)
 	s.paused++

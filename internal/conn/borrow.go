@@ -17,11 +17,10 @@ import (
 // context, return nothing, or panic. None of it may cost more than this node's vote.
 
 const (
-	// MaxStuck is how many borrowings of a Source may be stuck, that is, have not ended
-	// in time and are waited for by nobody: each is a goroutine in a Pool that ignores
-	// its context. Beyond it a further one is risked only every StuckPause. Not
-	// never: those that are stuck may be stuck for good, and the node has to
-	// come back when the network does.
+	// MaxStuck is how many borrowings of a Source may be stuck, that is, have not ended in time and are waited for by
+	// nobody: each is a goroutine in a Pool that ignores its context. Beyond it a further one is risked only every
+	// StuckPause. Not never: those that are stuck may be stuck for good, and the node has to come back when the
+	// network does.
 	MaxStuck = 64
 
 	// StuckPause is how long no further borrowing is risked.
@@ -58,9 +57,8 @@ func NewSource(p Pool) *Source {
 	return &Source{pool: p}
 }
 
-// Borrow gets a connection from the pool but does not wait longer than ctx,
-// whatever the pool does: a plain Dial, an AUTH in it or a TestOnBorrow may
-// hang. What such a call returns in the end is given back.
+// Borrow gets a connection from the pool but does not wait longer than ctx, whatever the pool does: a plain Dial, an
+// AUTH in it or a TestOnBorrow may hang. What such a call returns in the end is given back.
 func (s *Source) Borrow(ctx context.Context) (*Wire, error) {
 	w, err := s.borrowFrom(ctx, s.pool)
 	p, ok := s.pool.(*redis.Pool)
@@ -129,8 +127,7 @@ type borrowing struct {
 	err  error
 }
 
-// getConn calls the pool, on a goroutine of its own. What nobody waits for any more it
-// gives back.
+// getConn calls the pool, on a goroutine of its own. What nobody waits for any more it gives back.
 func (s *Source) getConn(ctx context.Context, pool Pool, got chan<- borrowing) {
 	b := borrowing{err: errGone} // Unless it returns: runtime.Goexit cannot be recovered from.
 	defer func() {

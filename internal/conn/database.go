@@ -8,15 +8,13 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// A pool that the application uses, too, may hand out a connection on which it has
-// selected another database. Locks taken there exclude nobody. So the handshake finds out
-// whether the connection is where it should be; one that is not is ended, and the pool's
-// next one tried.
+// A pool that the application uses, too, may hand out a connection on which it has selected another database. Locks
+// taken there exclude nobody. So the handshake finds out whether the connection is where it should be; one that is
+// not is ended, and the pool's next one tried.
 //
-// It asks with MOVE: of a key that never exists, to the database where the connection
-// should be. "Source and destination are the same" is then the answer, 0 if it is
-// elsewhere, and nothing is changed in either case. MOVE is as old as databases;
-// CLIENT INFO is not known before Redis 6.2, and SELECT would change what is the pool's.
+// It asks with MOVE: of a key that never exists, to the database where the connection should be. "Source and
+// destination are the same" is then the answer, 0 if it is elsewhere, and nothing is changed in either case. MOVE is
+// as old as databases; CLIENT INFO is not known before Redis 6.2, and SELECT would change what is the pool's.
 //
 // A connection of a Dialer's is nobody else's, and where its address says.
 
@@ -35,9 +33,8 @@ func (e *DatabaseError) Error() string {
 		"the application has selected it, or the pool's database is to be named with InDatabase", in, e.want)
 }
 
-// DatabaseQuestion returns the command that asks whether a connection is in the database
-// where the pool's connections must be; false where it cannot be anywhere else. key is one
-// that never exists.
+// DatabaseQuestion returns the command that asks whether a connection is in the database where the pool's connections
+// must be; false where it cannot be anywhere else. key is one that never exists.
 func (s *Source) DatabaseQuestion(w *Wire, key string) (command []any, asks bool) {
 	want, asks := s.expectedDatabase()
 	if !asks || w.own {
@@ -75,8 +72,7 @@ func (s *Source) Misplaced(ctx context.Context, w *Wire, key string) error {
 	return &DatabaseError{in, want}
 }
 
-// expectedDatabase is where the pool's connections must be; false where they cannot be
-// anywhere else.
+// expectedDatabase is where the pool's connections must be; false where they cannot be anywhere else.
 func (s *Source) expectedDatabase() (int, bool) {
 	_, own := s.pool.(*Dialer)
 	s.mu.Lock()

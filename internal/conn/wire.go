@@ -11,9 +11,8 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// A Wire is a borrowed connection that may be aborted from any goroutine,
-// whatever else is being done with it, until it is given back. Besides, one goroutine
-// may send and flush while another one receives, which redigo allows.
+// A Wire is a borrowed connection that may be aborted from any goroutine, whatever else is being done with it, until
+// it is given back. Besides, one goroutine may send and flush while another one receives, which redigo allows.
 type Wire struct {
 	link
 
@@ -32,8 +31,7 @@ type link interface {
 	Flush() error                                       // writes what was sent
 	Abort()                                             // closes the socket at once
 
-	// GiveBack returns the connection to its pool. Nobody may be sending or
-	// receiving on it any more.
+	// GiveBack returns the connection to its pool. Nobody may be sending or receiving on it any more.
 	GiveBack()
 
 	abortable(ctx context.Context) error
@@ -60,8 +58,7 @@ func newWire(c redis.Conn) *Wire {
 // them, to batch or to log them: a slice that was sent there must not be changed any more.
 func (w *Wire) Encodes() bool { return w.own }
 
-// Abortable returns an error if a connection behind the pool's cannot be aborted,
-// which it must. It does no I/O.
+// Abortable returns an error if a connection behind the pool's cannot be aborted, which it must. It does no I/O.
 func (w *Wire) Abortable(ctx context.Context) error {
 	if w.own {
 		return nil // Through redigo, a login that is queued would be I/O.

@@ -69,19 +69,16 @@ if look == '1' then return 1 end
 // Slow returns the script that looks itself, each time.
 func (s *Scripts) Slow(script *node.Script) *node.Script { return s.slow[script] }
 
-// Fast returns the same for a server in this run. To look takes as long as all the
-// rest of a lock, because of the INFO. But servers from Redis 7 on forget their scripts
-// when they end. So the text of a fast script names the run for which it was made, and
-// where the server knows the text, and has the marker of that run, that is the run.
+// Fast returns the same for a server in this run. To look takes as long as all the rest of a lock, because of the
+// INFO. But servers from Redis 7 on forget their scripts when they end. So the text of a fast script names the run
+// for which it was made, and where the server knows the text, and has the marker of that run, that is the run.
 //
-// For that to be true, no text may get into another run whose marker is still the old
-// one, as it is after a restart from a snapshot. A proxy can hide a restart at any
-// moment. So a fast text is sent only in the handshake, after a look that succeeded, and
-// by an EVAL that looks itself, and so corrects the marker in the same step; never by
-// SCRIPT LOAD, and not when the server has forgotten it: then the slow one serves. The
-// text is one marker's: the look has corrected no other. And a server caches a script
-// before it runs it, also one that then fails: but not one with a shebang, which it
-// refuses before, where it refuses writes.
+// For that to be true, no text may get into another run whose marker is still the old one, as it is after a restart
+// from a snapshot. A proxy can hide a restart at any moment. So a fast text is sent only in the handshake, after a
+// look that succeeded, and by an EVAL that looks itself, and so corrects the marker in the same step; never by SCRIPT
+// LOAD, and not when the server has forgotten it: then the slow one serves. The text is one marker's: the look has
+// corrected no other. And a server caches a script before it runs it, also one that then fails: but not one with a
+// shebang, which it refuses before, where it refuses writes.
 //
 // The fast text finds that the node votes, and that the marker knows of a maxTTL as
 // large as this client's. Clients with different ones share the text. While clients of two
@@ -165,8 +162,7 @@ var AdmitScript = node.NewScript("admit", node.Code(admitText), func(reply any) 
 
 var markerRE = regexp.MustCompile(`^([0-9a-f]+) ([a-z]+) ([0-9]{1,9}) ([0-9]{1,12}) ([0-9]{1,15})(?: ([0-9]{1,9}))?$`)
 
-// A Marker is what check.lua stores. The zero value stands for none, and for one that is
-// not to be understood.
+// A Marker is what check.lua stores. The zero value stands for none, and for one that is not to be understood.
 type Marker struct {
 	Run    string // the run_id of the server that it was written in
 	Votes  bool
