@@ -37,6 +37,8 @@ type core struct {
 	admission *admission.Gate
 	overloads dispatch.Limiter // of the events about them
 
+	notAcquired, notExtended dispatch.Limiter // of what recentCalls has of these
+
 	channel any // on which this process hears of releases; boxed, as all that scripts get
 
 	// In ns of the wall clock, see wake and stoodStill.

@@ -309,8 +309,15 @@ func (co *core) send(ctx context.Context, e Event) {
 // keep keeps a notable event. Of what comes in thousands while nodes are away, it keeps one a second; the losses of
 // locks, which may do so, too, are worth showing.
 func (co *core) keep(e Event) {
-	switch many := e.Kind == EventNotAcquired || e.Kind == EventExtended; {
-	case many && !co.recentCalls.IsDue(string(e.Kind), e.Time, time.Second):
+	due := true
+	switch e.Kind {
+	case EventNotAcquired:
+		_, due = co.notAcquired.Pass(e.Time, time.Second)
+	case EventExtended:
+		_, due = co.notExtended.Pass(e.Time, time.Second)
+	}
+	switch {
+	case !due:
 	case e.Node != "":
 		co.recentNodes.Add(e)
 	default:

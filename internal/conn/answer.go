@@ -50,9 +50,7 @@ func IsReply(err error) bool {
 // connection has wrapped; empty for other errors.
 func ErrorCode(err error) string {
 	var reply redis.Error
-	if !errors.As(err, &reply) {
-		return ""
-	}
+	errors.As(err, &reply)
 	code, _, _ := strings.Cut(string(reply), " ")
 	return code
 }
