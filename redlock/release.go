@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -72,16 +73,12 @@ const unknownLife = time.Hour
 func (r *Redlock) releaseForeign(ctx context.Context, on *target, token string) error {
 	_ = r.connected(context.WithoutCancel(ctx)) // What the end of the Redlock comes to, the nodes say.
 	c := &claim{r: &r.core, target: on, args: []any{token}, tells: true}
-	life := unknownLife
-	if q := r.defaults.quarantine; q > 0 {
-		life = q
-	}
 	// The resource, its key, its bell and the name of the release, and what has pointers to them.
 	size := 1 << 10
 	for _, res := range on.resources {
 		size += 4*len(res) + 1<<7
 	}
-	c.grow(life)
+	c.grow(cmp.Or(r.defaults.quarantine, unknownLife))
 	c.BeginForeign(c, len(r.nodes), size)
 	rd := r.newRound(ctx, OpRelease, c, c.releaseTelling(time.Now()), node.Release, decideRelease, 0)
 	if v := rd.release(r.defaults.nodeTimeout); v != granted {
