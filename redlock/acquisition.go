@@ -13,10 +13,12 @@ import (
 	"github.com/seed6c881748/redlock/internal/node"
 )
 
-// An acquisition is one call of Lock or TryLock.
+// An acquisition is one call of Lock or TryLock, and what it asks for.
 type acquisition struct {
-	terms
-
+	r *core
+	o *options // not changed
+	target
+	lease *lease
 	began time.Time // the call, for the hook
 }
 
@@ -58,11 +60,9 @@ func (a *acquisition) prepare(ctx context.Context, r *core, resources []string, 
 	return nil
 }
 
-// attempt makes one attempt. Where clients that began together have split the
-// votes so that nobody has a quorum, it resolves that too: the one with most
-// votes keeps them and asks for the rest, the others give theirs back and look
-// again after a random time, within the node timeout. Plain Redlock fails there,
-// for all of them; see split.go.
+// attempt makes one attempt. Where clients that began together have split the votes so that nobody has a quorum, it
+// resolves that too: the one with most votes keeps them and asks for the rest, the others give theirs back and look
+// again after a random time, within the node timeout. Plain Redlock fails there, for all of them; see split.go.
 func (a *acquisition) attempt(ctx context.Context, number int, t turn) (*Lock, error) {
 	if ended := a.r.connected(ctx); ended != nil {
 		e := a.unasked(number, func(n *link.Link) error { return cmp.Or(n.Unreached(), ErrPending) })
@@ -92,6 +92,14 @@ func (a *acquisition) unasked(number int, why func(n *link.Link) error) *QuorumE
 		e.Votes[i] = Vote{Node: n.Name, Err: why(n), stance: node.Silent}
 	}
 	return e
+}
+
+// endedBy is the error of a call that was ended by its context or by Close.
+func (a *acquisition) endedBy(cause, last error) error {
+	if wasCut(last) {
+		return last
+	}
+	return &waitError{op: OpLock, resources: a.resources, cause: cause, last: last}
 }
 
 // turnedAway returns the error of an attempt that was not made because of why: it was

@@ -17,9 +17,8 @@ import (
 const reservedMark = "__redlock__:"
 
 const (
-	// maxResources is how many resources one lock may have. A node carries out a
-	// script without interruption, so that a larger lock would keep everybody else
-	// waiting there.
+	// maxResources is how many resources one lock may have. A node carries out a script without interruption, so that
+	// a larger lock would keep everybody else waiting there.
 	maxResources = 4096
 
 	// maxKeyBytes bounds the keys of a lock together. With maxResources, it keeps the
@@ -76,6 +75,16 @@ func (t *target) aim(prefix string, resources []string) error {
 	return nil
 }
 
+// shared returns the first of the resources that is also one of the target's.
+func (t *target) shared(resources []string) (resource string, found bool) {
+	for _, res := range resources {
+		if _, found = slices.BinarySearch(t.resources, res); found {
+			return res, true
+		}
+	}
+	return "", false
+}
+
 func (t *target) addCounters() {
 	t.counted = slices.Concat(t.keys, t.keys)
 	t.counters = t.counted[len(t.keys):]
@@ -84,8 +93,7 @@ func (t *target) addCounters() {
 	}
 }
 
-// withBells returns the keys with their bells behind them, which it takes to get in line, and to tell
-// those in line.
+// withBells returns the keys with their bells behind them, which it takes to get in line, and to tell those in line.
 func (t *target) withBells() []any {
 	t.ringing.Do(func() {
 		t.rung = append(append(t.oneRung[:0], t.keys...), t.keys...)
@@ -100,9 +108,8 @@ func (t *target) withBells() []any {
 // own: under this prefix or another client's.
 func isReserved(key string) bool { return strings.Contains(key, reservedMark) }
 
-// This file is about calls that no node has to be asked for: on something that is no
-// Redlock or no Lock, or without a context. Methods that return an error return one of
-// these, the others panic with it.
+// This file is about calls that no node has to be asked for: on something that is no Redlock or no Lock, or without a
+// context. Methods that return an error return one of these, the others panic with it.
 var (
 	errNilRedlock  = errors.New("redlock: nil *Redlock: did New return an error?")
 	errZeroRedlock = errors.New("redlock: this Redlock is a zero value: make it with New")

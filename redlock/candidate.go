@@ -11,22 +11,6 @@ import (
 	"github.com/seed6c881748/redlock/internal/node"
 )
 
-// terms are what a call asks for.
-type terms struct {
-	r *core
-	o *options // not changed
-	target
-	lease *lease
-}
-
-// endedBy is the error of a call that was ended by its context or by Close.
-func (t *terms) endedBy(cause, last error) error {
-	if cut := (*waitError)(nil); errors.As(last, &cut) {
-		return last
-	}
-	return &waitError{op: OpLock, resources: t.resources, cause: cause, last: last}
-}
-
 // A turn is what an attempt of a Lock that waits says of its place in line. The zero turn is that of
 // an attempt without one.
 type turn struct {
@@ -38,15 +22,14 @@ type turn struct {
 // minLine is the least life of a line, from when somebody last got in.
 const minLine = time.Minute
 
-// errSplit: the votes are split so that no token is known to have a quorum.
-// It never leaves the package.
+// errSplit: the votes are split so that no token is known to have a quorum. It never leaves the package.
 var errSplit = errors.New("redlock: split vote")
 
 // A candidate is one claim on its way to a lock: a round that asks all nodes, and some of them
 // once more if the votes are split and this claim leads. All of that is with one token and
 // one start, so that Until is right whichever answer decides.
 type candidate struct {
-	*terms
+	*acquisition
 
 	ctx   context.Context //nolint:containedctx // A candidate lives within one call.
 	claim *claim
@@ -60,34 +43,38 @@ type candidate struct {
 	admitted bool          // its round has a place; see admission
 	waited   time.Duration // for that place
 
-	contest *contest // nil until votes of the attempt have been split
-}
-
-// A contest is what the candidates of an attempt have in common whose votes are split.
-type contest struct {
-	until time.Time // no node is asked after this
-	votes []Vote    // the latest ones that were split
+	split *split // nil until votes of the attempt have been split
 }
 
 // newCandidate makes a claim for an attempt of that number.
-func (t *terms) newCandidate(ctx context.Context, number int, turn turn) *candidate {
+func (a *acquisition) newCandidate(ctx context.Context, number int, turn turn) *candidate {
 	// start is read before the first send, or Until would be too late.
-	start, lead := t.r.clock.Now()
-	c := t.r.newClaim(&t.target, t.o.owner, t.lease)
-	c.leaves = t.o.minHold > 0
-	if t.counters != nil {
-		c.askFence(start.Add(t.r.wall()), t.o.fenceLife)
+	start, lead := a.r.clock.Now()
+	c := a.r.newClaim(&a.target, a.o.owner, a.lease)
+	c.leaves = a.o.minHold > 0
+	if a.counters != nil {
+		c.askFence(start.Add(a.r.wall()), a.o.fenceLife)
 	}
 	return &candidate{
-		terms: t, ctx: ctx, num: number, turn: turn, start: start, claim: c,
-		until: clockwatch.NewDeadline(start, t.lease.validity, lead),
+		acquisition: a, ctx: ctx, num: number, turn: turn, start: start, claim: c,
+		until: clockwatch.NewDeadline(start, a.lease.validity, lead),
 	}
 }
 
-// lock asks all nodes. If it fails with errSplit the claim still stands; after any other error it is
-// being released.
+// lock asks all nodes. If it fails with errSplit the claim still stands; after any other error it is being released.
 func (c *candidate) lock() (*Lock, error) {
-	c.ask()
+	rd := c.r.newRound(c.ctx, OpLock, c.claim, c.request(), node.LockRequest, decideLock, c.num)
+	rd.until, rd.task.Lives = c.until, c.lease.validity
+	if c.claim.counters != nil {
+		rd.grants = fences.NewGrants(len(rd.ballots))
+	}
+	c.round = rd
+	c.setLimit()
+	if c.admitted {
+		rd.admitted = c.o.nodeTimeout
+		c.limit = min(c.limit, c.o.nodeTimeout-c.waited)
+	}
+	rd.ask(c.start, c.limit)
 	return c.outcome()
 }
 
@@ -102,22 +89,6 @@ func (c *candidate) request() node.Command {
 	return queueCommand(c.claim, c.r.channel, time.Since(t.began), life, t.yields)
 }
 
-func (c *candidate) ask() {
-	rd := c.r.newRound(c.ctx, OpLock, c.claim, c.request(), node.LockRequest, decideLock, c.num)
-	rd.until, rd.task.Lives = c.until, c.lease.validity
-	if c.claim.counters != nil {
-		rd.grants = fences.NewGrants(len(rd.ballots))
-	}
-	c.round = rd
-	c.setLimit()
-	if c.admitted {
-		rd.admitted = c.o.nodeTimeout
-		c.limit = min(c.limit, c.o.nodeTimeout-c.waited)
-	}
-	rd.ask(c.start, c.limit)
-}
-
-// askRefused asks the nodes again that have refused the claim.
 func (c *candidate) askRefused() {
 	c.setLimit()
 	c.round.again(node.LockRequest, c.limit, c.request, func(_ int, v *ballot) bool { return v.stance == node.No || v.stance == node.Gone })
@@ -126,8 +97,8 @@ func (c *candidate) askRefused() {
 // setLimit sets what the nodes get to answer: a vote that comes after Until is none.
 func (c *candidate) setLimit() {
 	c.limit = min(c.o.nodeTimeout, time.Until(c.until.Mono))
-	if c.contest != nil {
-		c.limit = min(c.limit, time.Until(c.contest.until))
+	if c.split != nil {
+		c.limit = min(c.limit, time.Until(c.split.until))
 	}
 }
 
@@ -165,11 +136,10 @@ func (c *candidate) outcome() (*Lock, error) {
 		return nil, c.fail(v.err()) // The votes were this candidate's: nothing to contend for.
 	case v == taken && c.isSplit():
 		return nil, errSplit
-	case v == noQuorum && c.contest != nil && !time.Now().Before(c.contest.until):
-		// The time for the split was over, not that of the nodes. The votes that
-		// were split tell more.
+	case v == noQuorum && c.split != nil && !time.Now().Before(c.split.until):
+		// The time for the split was over, not that of the nodes. The votes that were split tell more.
 		err := c.round.fail(ErrTaken)
-		err.Votes = c.contest.votes
+		err.Votes = c.split.votes
 		c.release(false)
 		return nil, err
 	default:
@@ -177,10 +147,9 @@ func (c *candidate) outcome() (*Lock, error) {
 	}
 }
 
-// fence agrees on a fence (see package fences) with the nodes that have granted the lock. Usually a
-// quorum has said the same, and there is nothing to do. Otherwise those that have said
-// less are asked to raise their counters, in one more round trip. If one of them has
-// lost the key meanwhile, others that came late may still do.
+// fence agrees on a fence (see package fences) with the nodes that have granted the lock. Usually a quorum has said
+// the same, and there is nothing to do. Otherwise those that have said less are asked to raise their counters, in one
+// more round trip. If one of them has lost the key meanwhile, others that came late may still do.
 func (c *candidate) fence() (v verdict, raised bool, waited error) {
 	r := c.r
 	if c.claim.fence, _ = c.round.fence(); c.claim.fence != 0 {
@@ -224,13 +193,12 @@ func (c *candidate) raise(timeout time.Duration) {
 // for somebody else's turn: to contend for that would be to take it.
 func (c *candidate) isSplit() bool {
 	votes := c.round.copyVotes()
-	_, most := top(votes)
+	_, _, most := countVotes(votes)
 	return most < c.r.need && !slices.ContainsFunc(votes, isForAnother)
 }
 
-// cut gives the claim up because cause ended the call, and returns the error for
-// it. What the votes so far amount to is no failure of the nodes, so it is not
-// counted as one.
+// cut gives the claim up because cause ended the call, and returns the error for it. What the votes so far amount to
+// is no failure of the nodes, so it is not counted as one.
 func (c *candidate) cut(cause, reason error) error {
 	err := c.round.quorumError(reason) // Before the release withdraws what was not sent.
 	c.release(true)
@@ -243,14 +211,12 @@ func (c *candidate) fail(reason error) error {
 	return err
 }
 
-// release gives back, in the background, what the claim has or may yet get.
-// Each node's connection keeps the order, so the release comes after the lock
-// request there, however late that is answered.
+// release gives back, in the background, what the claim has or may yet get. Each node's connection keeps the order,
+// so the release comes after the lock request there, however late that is answered.
 //
-// tell has it tell the next in line, as an Unlock does: a client that was told of a
-// release while this claim had the key has been refused because of it, and nobody else
-// would tell that one. Only an attempt that was cut short, or that took its whole time, may
-// tell: if each one that fails in a contest did, each would set off the next.
+// tell has it tell the next in line, as an Unlock does: a client that was told of a release while this claim had the
+// key has been refused because of it, and nobody else would tell that one. Only an attempt that was cut short, or
+// that took its whole time, may tell: if each one that fails in a contest did, each would set off the next.
 func (c *candidate) release(tell bool) {
 	if tell {
 		c.claim.tellOthers()

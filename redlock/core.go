@@ -37,6 +37,8 @@ type core struct {
 	admission *admission.Gate
 	overloads dispatch.Limiter // of the events about them
 
+	notAcquired, notExtended dispatch.Limiter // of what recentCalls has of these
+
 	channel any // on which this process hears of releases; boxed, as all that scripts get
 
 	// In ns of the wall clock, see wake and stoodStill.
@@ -89,8 +91,7 @@ func (co *core) wake(now time.Time) {
 
 // stoodStill counts a standstill that was noticed now by a timer that was due then, once for all such timers.
 func (co *core) stoodStill(due, now time.Time) {
-	wall := now.UnixNano()
-	if last := co.noticed.Swap(wall); due.UnixNano() > last {
+	if last := co.noticed.Swap(now.UnixNano()); due.UnixNano() > last {
 		co.counters.Standstills.Add(1)
 	}
 }

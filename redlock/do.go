@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -32,19 +33,16 @@ func (r *Redlock) Do(ctx context.Context, resources []string, ttl time.Duration,
 // as by [Lock.KeepAlive], and fn's context ends when the lock does: fn must then stop what needs the
 // lock. fn runs on the caller's goroutine. It may call Unlock itself.
 //
-// If fn was not called, the error matches ErrNotAcquired, though there was a lock: it had ended, or
-// ctx, Close or a limit ended the hold before fn could begin. It is released all the same, but
-// if an argument is nil.
+// If fn was not called, the error matches ErrNotAcquired, though there was a lock: it had ended, or ctx, Close or a
+// limit ended the hold before fn could begin. It is released all the same, but if an argument is nil.
 //
-// If fn was called, Do returns its error. ErrLost or ErrExpired is joined to it if the lock was
-// lost before its release, even if fn succeeded: somebody else may have had the lock meanwhile.
-// If fn fails after its context has ended because of WithStopTime, WithMaxHold or Close, the error
-// matches ErrStopTime, ErrMaxHold or ErrClosed, too. A release that could not be confirmed is not a failure of the work: only the
-// hook hears of it.
+// If fn was called, Do returns its error. ErrLost or ErrExpired is joined to it if the lock was lost before its
+// release, even if fn succeeded: somebody else may have had the lock meanwhile. If fn fails after its context has
+// ended because of WithStopTime, WithMaxHold or Close, the error matches ErrStopTime, ErrMaxHold or ErrClosed, too. A
+// release that could not be confirmed is not a failure of the work: only the hook hears of it.
 //
-// fn's error never matches ErrNotAcquired, even if it is the error of another Lock or Do.
-// errors.Is and errors.As find everything else that it matches, but errors.Unwrap does not lead
-// to it.
+// fn's error never matches ErrNotAcquired, even if it is the error of another Lock or Do. errors.Is and errors.As
+// find everything else that it matches, but errors.Unwrap does not lead to it.
 func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context, lock *Lock) error) error {
 	wrong := misused(ctx, l.invalid())
 	if wrong == nil && fn == nil {
@@ -67,8 +65,7 @@ func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context, lock *Lock) 
 	return l.runHeld(ctx, began, fn)
 }
 
-// errNoReturn is the error in the event of a Do whose function has panicked or ended
-// its goroutine.
+// errNoReturn is the error in the event of a Do whose function has panicked or ended its goroutine.
 var errNoReturn = errors.New("redlock: the function has not returned")
 
 func (l *Lock) runHeld(ctx context.Context, began time.Time, fn func(ctx context.Context, lock *Lock) error) (err error) {
@@ -87,12 +84,8 @@ func (l *Lock) runHeld(ctx context.Context, began time.Time, fn func(ctx context
 		l.tell(ctx, EventDone, OpDo, began, outcome)
 	}()
 	if kept.Err() != nil { // It ended just after the lock was got, or Close came.
-		cause := context.Cause(kept)
-		if ctx.Err() != nil {
-			cause = ctx.Err()
-		}
 		returned = true
-		return &waitError{op: OpLock, resources: l.claim.resources, cause: cause}
+		return &waitError{op: OpLock, resources: l.claim.resources, cause: cmp.Or(ctx.Err(), context.Cause(kept))}
 	}
 	l.use()
 	err = fn(kept, l)
@@ -103,9 +96,8 @@ func (l *Lock) runHeld(ctx context.Context, began time.Time, fn func(ctx context
 	return err
 }
 
-// A fnError is an error of Do's function that matches ErrNotAcquired, as it comes from
-// another lock, and must not match it as the error of Do: the function was called.
-// It has no Unwrap, which would let errors.Is pass it by.
+// A fnError is an error of Do's function that matches ErrNotAcquired, as it comes from another lock, and must not
+// match it as the error of Do: the function was called. It has no Unwrap, which would let errors.Is pass it by.
 type fnError struct{ err error }
 
 func (e fnError) Error() string { return e.err.Error() }
@@ -114,10 +106,9 @@ func (e fnError) Is(target error) bool { return target != ErrNotAcquired && erro
 
 func (e fnError) As(target any) bool { return errors.As(e.err, target) }
 
-// joinEnd joins to err, the result of what was done under the lock, how the lock
-// itself ended. By its own state, not only by its context's cause, which may be that
-// of the caller's context: of another lock, around this one. Without l.mu: what a user's
-// error does when it is compared may use the lock.
+// joinEnd joins to err, the result of what was done under the lock, how the lock itself ended. By its own state, not
+// only by its context's cause, which may be that of the caller's context: of another lock, around this one. Without
+// l.mu: what a user's error does when it is compared may use the lock.
 func (l *Lock) joinEnd(err, cause error) error {
 	l.mu.Lock()
 	before, held := l.released.endedBefore, error(nil)

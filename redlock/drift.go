@@ -10,9 +10,8 @@ import (
 // to the millisecond and never shortens a key by it, so this is margin.
 const minDrift = 2 * time.Millisecond
 
-// drift is the part of a ttl that is given up because the clocks of the client
-// and of the nodes run at different rates: factor*ttl + 2ms, rounded up.
-// For a ttl of 10 s and the default factor of 0.01 it is 102 ms.
+// drift is the part of a ttl that is given up because the clocks of the client and of the nodes run at different
+// rates: factor*ttl + 2ms, rounded up. For a ttl of 10 s and the default factor of 0.01 it is 102 ms.
 func drift(ttl time.Duration, factor float64) time.Duration {
 	d := math.Ceil(float64(ttl) * factor)
 	if d >= float64(maxDuration-minDrift) {
@@ -99,11 +98,10 @@ func (co *core) outlasting(le *lease, o *options) (*lease, error) {
 	return longer, nil
 }
 
-// serverMillis is the ttl as a node is told it: whole milliseconds, rounded
-// up. Rounding down would let a key expire before the validity that the client
-// computes from the exact value; a ttl below 1 ms would even become 0.
+// serverMillis is the ttl as a node is told it: whole milliseconds, rounded up. Rounding down would let a key expire
+// before the validity that the client computes from the exact value; a ttl below 1 ms would even become 0.
 func serverMillis(ttl time.Duration) int64 {
-	ms := int64(ttl / time.Millisecond)
+	ms := ttl.Milliseconds()
 	if ttl%time.Millisecond != 0 {
 		ms++
 	}

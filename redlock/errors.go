@@ -12,18 +12,15 @@ import (
 	"github.com/seed6c881748/redlock/internal/quarantine"
 )
 
-// The errors of calls; test for them with errors.Is. An error about the nodes is a
-// *[QuorumError]: it matches exactly one of ErrTaken, ErrNoQuorum, ErrLost and ErrExpired,
-// and has every node's vote.
+// The errors of calls; test for them with errors.Is. An error about the nodes is a *[QuorumError]: it matches exactly
+// one of ErrTaken, ErrNoQuorum, ErrLost and ErrExpired, and has every node's vote.
 var (
-	// ErrTaken means that another token holds at least one of the resources on so many
-	// nodes that the attempt could not reach a quorum. Somebody else has the lock or asks for it,
-	// and may fail to get it.
+	// ErrTaken means that another token holds at least one of the resources on so many nodes that the attempt could
+	// not reach a quorum. Somebody else has the lock or asks for it, and may fail to get it.
 	ErrTaken = errors.New("redlock: taken")
 
-	// ErrNoQuorum means that no quorum was possible, whoever holds the resource, because too
-	// many nodes gave no vote: they were down, too slow or in quarantine, or answered with an
-	// error. Or the quorum came too late to count.
+	// ErrNoQuorum means that no quorum was possible, whoever holds the resource, because too many nodes gave no vote:
+	// they were down, too slow or in quarantine, or answered with an error. Or the quorum came too late to count.
 	ErrNoQuorum = errors.New("redlock: no quorum")
 
 	// ErrLost means that the lock is no longer held: its release has begun, or its keys are gone
@@ -33,11 +30,10 @@ var (
 	// ErrExpired means that the lock's validity has ended. It also matches ErrLost.
 	ErrExpired error = &caseError{"redlock: lock expired", ErrLost}
 
-	// ErrNotAcquired means that Lock, TryLock or Do has got no lock, for whatever reason: the
-	// lock is taken, nodes do not answer, the context ended, an argument is wrong. Every such
-	// error matches it, besides other errors. An error of Do matches it if and only if the
-	// function was not called. An error that the function has returned does not match it, even
-	// if it is the error of another Lock.
+	// ErrNotAcquired means that Lock, TryLock or Do has got no lock, for whatever reason: the lock is taken, nodes do
+	// not answer, the context ended, an argument is wrong. Every such error matches it, besides other errors. An
+	// error of Do matches it if and only if the function was not called. An error that the function has returned does
+	// not match it, even if it is the error of another Lock.
 	ErrNotAcquired = errors.New("redlock: not acquired")
 
 	// ErrAlreadyHeld means that a lock in the context of the call (see [FromContext]) holds
@@ -110,24 +106,20 @@ type Vote struct {
 	// Node is the node's name.
 	Node string
 
-	// Took is the time from the start of the round to this vote, 0 if there is none yet
-	// (ErrPending).
+	// Took is the time from the start of the round to this vote, 0 if there is none yet (ErrPending).
 	Took time.Duration
 
-	// Err is nil for a yes. Otherwise it matches ErrTaken (another token holds a resource),
-	// ErrLost (the key is gone or another's), ErrPending, ErrNodeTimeout, ErrOverloaded,
-	// ErrQuarantined, ErrConfigMismatch or ErrClosed; or it is the node's own error, as
-	// redigo or the server gave it, network addresses included.
+	// Err is nil for a yes. Otherwise it matches ErrTaken (another token holds a resource), ErrLost (the key is gone
+	// or another's), ErrPending, ErrNodeTimeout, ErrOverloaded, ErrQuarantined, ErrConfigMismatch or ErrClosed; or it
+	// is the node's own error, as redigo or the server gave it, network addresses included.
 	Err error
 
-	// Holder is, with ErrTaken, a digest of the token that holds the resource on this node, and so it is
-	// with the ErrLost of Unlock and Release where the key is another's, and not just gone:
-	// nodes that show the same digest are held by the same lock. If several resources are
-	// taken, it is that of the first in sorted order. Unlike the token it may be logged; see
-	// [Lock.Token]. It is empty if nobody has the resource, but it is reserved, for the time in
-	// HolderTTL, for another waiter that was told of the release. It is also empty if the node,
-	// with fencing, had granted the lock and lost it to another one before the fence was agreed
-	// on.
+	// Holder is, with ErrTaken, a digest of the token that holds the resource on this node, and so it is with the
+	// ErrLost of Unlock and Release where the key is another's, and not just gone: nodes that show the same digest
+	// are held by the same lock. If several resources are taken, it is that of the first in sorted order. Unlike the
+	// token it may be logged; see [Lock.Token]. It is empty if nobody has the resource, but it is reserved, for the
+	// time in HolderTTL, for another waiter that was told of the release. It is also empty if the node, with fencing,
+	// had granted the lock and lost it to another one before the fence was agreed on.
 	Holder string
 
 	// Owner is, where Holder is, the label that the holder has given itself with [WithOwner];
@@ -170,10 +162,9 @@ func (v Vote) holder() string {
 	return fmt.Sprintf("%s for %v", who, v.HolderTTL)
 }
 
-// A QuorumError says why a round over the nodes failed. errors.Is finds exactly one of ErrTaken,
-// ErrNoQuorum, ErrLost and ErrExpired in it, and ErrLost also in an ErrExpired. The nodes' own
-// errors are in Votes and deliberately not in the chain: one slow node must not make
-// errors.Is(err, context.DeadlineExceeded) true.
+// A QuorumError says why a round over the nodes failed. errors.Is finds exactly one of ErrTaken, ErrNoQuorum, ErrLost
+// and ErrExpired in it, and ErrLost also in an ErrExpired. The nodes' own errors are in Votes and deliberately not in
+// the chain: one slow node must not make errors.Is(err, context.DeadlineExceeded) true.
 //
 // It belongs to the caller. But the caller must not change one that Unlock has returned:
 // repeated and simultaneous calls of Unlock return the same one.
@@ -190,23 +181,20 @@ type QuorumError struct {
 	gaveUp string // of a Lock that has used up its retries: what the text says of that
 }
 
-// Error returns the operation, the resources with their keys, the reason and every node's vote,
-// on one line.
+// Error returns the operation, the resources with their keys, the reason and every node's vote, on one line.
 func (e *QuorumError) Error() string {
 	return fmt.Sprintf("redlock: %s %s: %s", e.Op, named(e.Resources, e.prefix), e.detail())
 }
 
 func (e *QuorumError) detail() string {
-	var b strings.Builder
-	b.WriteString(plain(e.reason) + " (" + e.summary())
+	s := plain(e.reason) + " (" + e.summary()
 	for _, v := range e.Votes {
-		b.WriteString("; " + v.String())
+		s += "; " + v.String()
 		if v.Err == ErrPending && !e.cut { //nolint:errorlint // A vote's, not what wraps it.
-			b.WriteString(", as it could not change the result")
+			s += ", as it could not change the result"
 		}
 	}
-	b.WriteString(")")
-	return b.String() + e.gaveUp
+	return s + ")" + e.gaveUp
 }
 
 // summary is what the votes amount to. A quorum of yes beside an error is explained.
@@ -236,18 +224,16 @@ func (e *QuorumError) clone() *QuorumError {
 	return &c
 }
 
-// Unwrap returns the one of ErrTaken, ErrNoQuorum, ErrLost and ErrExpired that
-// the round failed with.
+// Unwrap returns the one of ErrTaken, ErrNoQuorum, ErrLost and ErrExpired that the round failed with.
 func (e *QuorumError) Unwrap() error { return e.reason }
 
 // Is reports whether target is ErrNotAcquired and the error is that of a lock.
 func (e *QuorumError) Is(target error) bool { return target == ErrNotAcquired && e.Op == OpLock }
 
-// RetryAfter returns how long it takes until a quorum of nodes may grant the lock, by what the
-// votes say of the holder's keys and of quarantines: when those of a dead holder end. It is 0
-// if the votes do not say, as when nodes gave no answer or several clients split the votes. The
-// lock may be free much earlier, as it may be released, or later, as it may be extended; so a
-// Retry-After header should not say more than the work takes.
+// RetryAfter returns how long it takes until a quorum of nodes may grant the lock, by what the votes say of the
+// holder's keys and of quarantines: when those of a dead holder end. It is 0 if the votes do not say, as when nodes
+// gave no answer or several clients split the votes. The lock may be free much earlier, as it may be released, or
+// later, as it may be extended; so a Retry-After header should not say more than the work takes.
 func (e *QuorumError) RetryAfter() time.Duration {
 	if e.Op != OpLock || e.Need < 1 || len(e.Votes) < e.Need {
 		return 0
@@ -277,9 +263,8 @@ func named(resources []string, prefix string) string {
 // plain is the text of an error within that of another one.
 func plain(err error) string { return strings.TrimPrefix(err.Error(), "redlock: ") }
 
-// A waitError is the error of a call that was ended, or not begun, because of
-// something other than the votes: its context, Close, the lock's own end. It
-// matches both that cause and what the last attempt saw.
+// A waitError is the error of a call that was ended, or not begun, because of something other than the votes: its
+// context, Close, the lock's own end. It matches both that cause and what the last attempt saw.
 type waitError struct {
 	op        Op
 	resources []string // nil: an argument was wrong
@@ -313,8 +298,7 @@ func (e *waitError) Unwrap() []error {
 	return []error{e.cause, e.last}
 }
 
-// orClosed has the error of a lock's round match ErrClosed, too, if nodes were not
-// asked because of Close.
+// orClosed has the error of a lock's round match ErrClosed, too, if nodes were not asked because of Close.
 func orClosed(err *QuorumError) error {
 	if slices.ContainsFunc(err.Votes, func(v Vote) bool { return errors.Is(v.Err, ErrClosed) }) {
 		return &waitError{op: err.Op, resources: err.Resources, cause: ErrClosed, last: err}

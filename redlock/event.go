@@ -28,12 +28,11 @@ type EventKind string
 // The kinds of events, with the fields that each one sets besides Kind, Time and Call. Owner
 // is set wherever Resources are.
 const (
-	// EventDecided means that a round was decided, and its call went on. It sets Op, Resources,
-	// Attempt, Votes (a node not yet heard has ErrPending), Took, and Err or, for a lock and an
-	// extension that succeeded, Until. That is the result of the votes at that moment: an
-	// extension still fails if an Unlock overtakes it (Overtaken), or if its caller is suspended
-	// until after Until. If some nodes are asked again, because votes are split or for a fence, the
-	// round is decided once more.
+	// EventDecided means that a round was decided, and its call went on. It sets Op, Resources, Attempt, Votes (a
+	// node not yet heard has ErrPending), Took, and Err or, for a lock and an extension that succeeded, Until. That
+	// is the result of the votes at that moment: an extension still fails if an Unlock overtakes it (Overtaken), or
+	// if its caller is suspended until after Until. If some nodes are asked again, because votes are split or for a
+	// fence, the round is decided once more.
 	EventDecided EventKind = "decided"
 
 	// EventSettled means that the last node of a round has answered or timed out, which may
@@ -44,14 +43,12 @@ const (
 	// EventNodeDown, or that Node votes in time again after EventNodeUnresponsive.
 	EventNodeUp EventKind = "node up"
 
-	// EventNodeDown means that the connection to Node broke or could not be made, because
-	// of Err, which also says how many nodes are connected still. It is sent once for each
-	// loss: further attempts that fail are no events.
+	// EventNodeDown means that the connection to Node broke or could not be made, because of Err, which also says how
+	// many nodes are connected still. It is sent once for each loss: further attempts that fail are no events.
 	EventNodeDown EventKind = "node down"
 
-	// EventNodeUnresponsive means that Node is connected, but counts as unavailable, because of Err:
-	// none of its last votes came in time; see [NodeStats]. It is sent once, until EventNodeUp or
-	// EventNodeDown.
+	// EventNodeUnresponsive means that Node is connected, but counts as unavailable, because of Err: none of its last
+	// votes came in time; see [NodeStats]. It is sent once, until EventNodeUp or EventNodeDown.
 	EventNodeUnresponsive EventKind = "node unresponsive"
 
 	// EventKeysVanished means that Node no longer has the keys of a lock that it had said it holds,
@@ -64,9 +61,8 @@ const (
 	// outcome may still arrive; the releases of their locks are repeated for a while.
 	EventNodeCleaned EventKind = "node cleaned"
 
-	// EventAcquired means that TryLock, Lock or Do has got a lock. It sets Op, Resources,
-	// Attempt, Took (how long the call has taken), Waited (of that, the time until the
-	// successful attempt began), Until, Fence and Holder.
+	// EventAcquired means that TryLock, Lock or Do has got a lock. It sets Op, Resources, Attempt, Took (how long the
+	// call has taken), Waited (of that, the time until the successful attempt began), Until, Fence and Holder.
 	EventAcquired EventKind = "acquired"
 
 	// EventNotAcquired means that TryLock, Lock or Do has returned without a lock. It sets
@@ -79,11 +75,10 @@ const (
 	// Op, Resources, Took, Until (as it is now), Holder, and Err if it failed.
 	EventExtended EventKind = "extended"
 
-	// EventReleased means that an Unlock has ended, including that of a Do. It sets Op,
-	// Resources, Took, Held (for how long the lock was held), Kept, Holder, and Err (what Unlock
-	// returned): it matches ErrLost if the lock was not held to the end, and ErrNoQuorum if the
-	// release was not confirmed. It is sent again whenever a repeated Unlock has asked the nodes
-	// again.
+	// EventReleased means that an Unlock has ended, including that of a Do. It sets Op, Resources, Took, Held (for
+	// how long the lock was held), Kept, Holder, and Err (what Unlock returned): it matches ErrLost if the lock was
+	// not held to the end, and ErrNoQuorum if the release was not confirmed. It is sent again whenever a repeated
+	// Unlock has asked the nodes again.
 	EventReleased EventKind = "released"
 
 	// EventHoldEnded means that KeepAlive and Do no longer keep a lock, and that their contexts
@@ -102,19 +97,16 @@ const (
 	// Holder, too. It is sent once, until an extension has succeeded again.
 	EventHoldAtRisk EventKind = "hold at risk"
 
-	// EventWaiting means that a Lock call waits: it was refused, or stands behind others of
-	// this process that want one of its resources. It sets Op, Resources, Attempt (how many
-	// attempts it has made so far), Took (how long the call has waited), Position (its place
-	// in the line of this process: 1 talks to the nodes; 1000 stands for all further back)
-	// and Err (what its last attempt saw). It is sent when the call begins to wait, and
-	// after each attempt that has failed since. A call with [WithPolling] stands in no line,
-	// and sends none.
+	// EventWaiting means that a Lock call waits: it was refused, or stands behind others of this process that want
+	// one of its resources. It sets Op, Resources, Attempt (how many attempts it has made so far), Took (how long the
+	// call has waited), Position (its place in the line of this process: 1 talks to the nodes; 1000 stands for all
+	// further back) and Err (what its last attempt saw). It is sent when the call begins to wait, and after each
+	// attempt that has failed since. A call with [WithPolling] stands in no line, and sends none.
 	EventWaiting EventKind = "waiting"
 
-	// EventOverloaded means that attempts to lock were turned away, as more was asked for
-	// than the nodes can answer in time. TurnedAway is how many were since the last such
-	// event; Op, Resources, Attempt, Votes and Err are those of the last one. It is sent at
-	// most once a second. Those attempts have neither EventDecided nor EventSettled.
+	// EventOverloaded means that attempts to lock were turned away, as more was asked for than the nodes can answer
+	// in time. TurnedAway is how many were since the last such event; Op, Resources, Attempt, Votes and Err are those
+	// of the last one. It is sent at most once a second. Those attempts have neither EventDecided nor EventSettled.
 	EventOverloaded EventKind = "overloaded"
 
 	// EventPolling means that Node sends no wake-ups, because of Err: the pool has no second
@@ -137,10 +129,9 @@ type Event struct {
 	Kind EventKind
 	Time time.Time // when it happened
 
-	// Call is the same in all events of one call of TryLock, Lock, Do, Extend, KeepAlive or
-	// Unlock on this Redlock, and only in those; 0 in events of nodes. Attempts, extensions and
-	// the release within a Do, or because of a KeepAlive, belong to that call. What the
-	// function of Do calls itself does not.
+	// Call is the same in all events of one call of TryLock, Lock, Do, Extend, KeepAlive or Unlock on this Redlock,
+	// and only in those; 0 in events of nodes. Attempts, extensions and the release within a Do, or because of a
+	// KeepAlive, belong to that call. What the function of Do calls itself does not.
 	Call uint64
 
 	Op        Op
@@ -159,9 +150,8 @@ type Event struct {
 	Held   time.Duration // counted from the start of the attempt that got the lock
 	Kept   bool          // of EventExtended, EventReleased and EventDone: KeepAlive or Do held it; EventHoldEnded tells the end of that
 
-	// Owner is the label, by [WithOwner], of the lock that the event is about or that was
-	// asked for: this client's own. The label of whoever holds a lock that was refused is
-	// in Votes.
+	// Owner is the label, by [WithOwner], of the lock that the event is about or that was asked for: this client's
+	// own. The label of whoever holds a lock that was refused is in Votes.
 	Owner string
 
 	Position   int // see EventWaiting
@@ -182,9 +172,8 @@ type Event struct {
 // the order in which things happened. It may block, and need not be safe for concurrent use. It
 // may use the Redlock, but must not wait for Close, which waits for it.
 //
-// A slow hook delays only later events. When 4096 events wait, besides those that are being
-// delivered, further ones are dropped and counted in [Stats]. Close delivers what is waiting,
-// as long as its own context allows.
+// A slow hook delays only later events. When 4096 events wait, besides those that are being delivered, further ones
+// are dropped and counted in [Stats]. Close delivers what is waiting, as long as its own context allows.
 //
 // ctx carries the values of the context of the call that the event belongs to, but is never
 // cancelled; for events of nodes it is empty.
@@ -198,12 +187,11 @@ type Hook func(ctx context.Context, e Event)
 // and no key is left behind: a lock that the caller does not get is released. Where a goroutine has no
 // caller, a panic ends the process: in an extension by KeepAlive or Do, and when a Semaphore locks a slot.
 type Tracer interface {
-	// Begin is called when TryLock, Lock, Do, Extend or Unlock begins, on the caller's goroutine, once
-	// its arguments have been checked; with OpLock, OpDo, OpExtend or OpUnlock. A Do begins once with
-	// OpDo and, within that, with OpLock (but for a Lock's own Do), with OpExtend for each extension and
-	// with OpUnlock; a KeepAlive has its extensions only. Begin returns ctx or a context derived from it: the call goes on with
-	// that, its events carry its values, and so does the context of Do's function. It must not change
-	// resources, nor use the Redlock.
+	// Begin is called when TryLock, Lock, Do, Extend or Unlock begins, on the caller's goroutine, once its arguments
+	// have been checked; with OpLock, OpDo, OpExtend or OpUnlock. A Do begins once with OpDo and, within that, with
+	// OpLock (but for a Lock's own Do), with OpExtend for each extension and with OpUnlock; a KeepAlive has its
+	// extensions only. Begin returns ctx or a context derived from it: the call goes on with that, its events carry
+	// its values, and so does the context of Do's function. It must not change resources, nor use the Redlock.
 	Begin(ctx context.Context, op Op, resources []string) context.Context
 
 	// End is called when an operation ends for which Begin was called, on the same goroutine. The call
@@ -218,8 +206,7 @@ type Tracer interface {
 	// Redlock. If it panics, the event is not wanted.
 	Wants(ctx context.Context, kind EventKind) bool
 
-	// Event is called as a [Hook] is, on the same goroutine, before the hook. It must not change the
-	// event's slices.
+	// Event is called as a [Hook] is, on the same goroutine, before the hook. It must not change the event's slices.
 	Event(ctx context.Context, e Event)
 }
 
@@ -241,11 +228,7 @@ func (co *core) hasListener(ctx context.Context, kind EventKind) bool {
 
 // tracerWants survives a panic of the user's code, under which mutexes are held.
 func tracerWants(ctx context.Context, t Tracer, kind EventKind) (wants bool) {
-	defer func() {
-		if recover() != nil {
-			wants = false
-		}
-	}()
+	defer func() { _ = recover() }()
 	return t.Wants(ctx, kind)
 }
 
@@ -326,8 +309,15 @@ func (co *core) send(ctx context.Context, e Event) {
 // keep keeps a notable event. Of what comes in thousands while nodes are away, it keeps one a second; the losses of
 // locks, which may do so, too, are worth showing.
 func (co *core) keep(e Event) {
-	switch many := e.Kind == EventNotAcquired || e.Kind == EventExtended; {
-	case many && !co.recentCalls.IsDue(string(e.Kind), e.Time, time.Second):
+	due := true
+	switch e.Kind {
+	case EventNotAcquired:
+		_, due = co.notAcquired.Pass(e.Time, time.Second)
+	case EventExtended:
+		_, due = co.notExtended.Pass(e.Time, time.Second)
+	}
+	switch {
+	case !due:
 	case e.Node != "":
 		co.recentNodes.Add(e)
 	default:

@@ -9,9 +9,8 @@ import (
 	"github.com/seed6c881748/redlock/internal/node"
 )
 
-// Extend sets the lock to end ttl, less the drift allowance, after the start of this call, on
-// all nodes that still have it. It never shortens: Until becomes the later of the old and the
-// new one. It takes at most the node timeout.
+// Extend sets the lock to end ttl, less the drift allowance, after the start of this call, on all nodes that still
+// have it. It never shortens: Until becomes the later of the old and the new one. It takes at most the node timeout.
 //
 // After an error Until is as it was, nothing was deleted, and the lock is still held if it was
 // and the error does not match ErrLost. The error is
@@ -25,9 +24,8 @@ import (
 //   - the context's error, if ctx ended first, without I/O if before the call;
 //   - an error that names ttl, before any I/O, if it is not allowed.
 //
-// A lock that has ended is never extended again. Nodes that have lost the key (by a restart
-// without data or a flush) get it again in the background after a successful extension, so that
-// a long-held lock does not decay.
+// A lock that has ended is never extended again. Nodes that have lost the key (by a restart without data or a flush)
+// get it again in the background after a successful extension, so that a long-held lock does not decay.
 func (l *Lock) Extend(ctx context.Context, ttl time.Duration) error {
 	if err := misused(ctx, l.invalid()); err != nil {
 		return err
@@ -39,8 +37,7 @@ func (l *Lock) Extend(ctx context.Context, ttl time.Duration) error {
 	return l.extend(l.r.events.Call(ctx), le, nil)
 }
 
-// extend is Extend for a hold, whose extensions belong to the KeepAlive or Do, or for a caller if h
-// is nil.
+// extend is Extend for a hold, whose extensions belong to the KeepAlive or Do, or for a caller if h is nil.
 func (l *Lock) extend(ctx context.Context, le *lease, h *hold) error {
 	if err := ctx.Err(); err != nil {
 		return &waitError{op: OpExtend, resources: l.claim.resources, cause: err}
@@ -48,6 +45,9 @@ func (l *Lock) extend(ctx context.Context, le *lease, h *hold) error {
 	ctx = l.r.begin(ctx, OpExtend, l.claim.resources)
 	began := time.Now()
 	err := l.extendNow(ctx, le, h)
+	if errors.Is(err, ErrLost) {
+		l.lost()
+	}
 	l.tell(ctx, EventExtended, OpExtend, began, err)
 	return err
 }
@@ -60,7 +60,6 @@ func (l *Lock) extendNow(ctx context.Context, le *lease, h *hold) error {
 	ask := l.wanted != nil && !l.isWanted
 	l.mu.Unlock()
 	if err != nil {
-		l.lost()
 		return &waitError{op: OpExtend, resources: l.claim.resources, cause: err}
 	}
 	until := clockwatch.NewDeadline(start, le.validity, lead)
@@ -77,21 +76,15 @@ func (l *Lock) extendNow(ctx context.Context, le *lease, h *hold) error {
 	}
 	rd.ask(start, timeout)
 	waited := rd.wait(ctx, nil)
-	err = l.applyExtension(rd, h, start, until, waited)
-	if errors.Is(err, ErrLost) {
-		l.lost()
-	}
-	return err
+	return l.applyExtension(rd, h, start, until, waited)
 }
 
-// holdShare is the share of a lock's term that an extension by KeepAlive
-// may wait for answers: extensions begin when a third of the term is
-// over, so a second one still fits in if the first has been lost.
+// holdShare is the share of a lock's term that an extension by KeepAlive may wait for answers: extensions begin when
+// a third of the term is over, so a second one still fits in if the first has been lost.
 const holdShare = 3
 
-// applyExtension applies the result of an extension. One whose lock was released
-// or lost meanwhile changes nothing: the lock stays lost. Nor does one for a hold
-// that has ended: it is not to be kept any more.
+// applyExtension applies the result of an extension. One whose lock was released or lost meanwhile changes nothing:
+// the lock stays lost. Nor does one for a hold that has ended: it is not to be kept any more.
 func (l *Lock) applyExtension(rd *round, h *hold, start time.Time, until clockwatch.Deadline, waited error) error {
 	v, _ := rd.result()
 	l.mu.Lock()
@@ -130,8 +123,7 @@ func (l *Lock) applyExtension(rd *round, h *hold, start time.Time, until clockwa
 	}
 }
 
-// lost ends what hangs on the lock: an extension has found that it was lost, has
-// expired or was released.
+// lost ends what hangs on the lock: an extension has found that it was lost, has expired or was released.
 func (l *Lock) lost() {
 	l.mu.Lock()
 	h := l.hold
@@ -145,12 +137,11 @@ func (l *Lock) lost() {
 // data, or is flushed, has one vote less for it. So after an extension to which a
 // quorum has said yes, the nodes that reported the key missing get it again.
 //
-// This cannot make a second holder: in that very extension a quorum had this
-// lock's token, so nobody else had one. It does not count for the extension. It may
-// arrive at any time, also twice: it sets only keys that are missing, and makes no life
-// shorter. Otherwise a repair is a lock request: in order with the release on its
-// connection, which is repeated if its outcome is unknown. The library never sends it twice, nor after the lock has lapsed, as it would leave a key that nobody
-// wants.
+// This cannot make a second holder: in that very extension a quorum had this lock's token, so nobody else had one. It
+// does not count for the extension. It may arrive at any time, also twice: it sets only keys that are missing, and
+// makes no life shorter. Otherwise a repair is a lock request: in order with the release on its connection, which is
+// repeated if its outcome is unknown. The library never sends it twice, nor after the lock has lapsed, as it would
+// leave a key that nobody wants.
 
 // repair is called when every node has voted in an extension that succeeded.
 func (l *Lock) repair(ballots []ballot, le *lease) {

@@ -21,19 +21,17 @@ import (
 //
 // or is that of ctx, if that one ended first.
 //
-// The context ends at Until at the latest, whatever an extension that is under way is doing.
-// (After a suspend of the machine it ends at most 100 ms after the machine woke up.) A minority
-// of nodes that fails never ends it.
+// The context ends at Until at the latest, whatever an extension that is under way is doing. (After a suspend of the
+// machine it ends at most 100 ms after the machine woke up.) A minority of nodes that fails never ends it.
 //
 // After ErrStopTime, ErrMaxHold and ErrClosed the lock is still held until Until, so that the work
 // can be finished; WithStopTime says for how long that is at least. KeepAlive stops extending, but
 // Extend still works. Close waits until the lock is unlocked or has ended. Unlock it when you are done, as always. The end of ctx ends the
 // extensions, but releases nothing.
 //
-// Called again, KeepAlive returns a further context of the same kind: the lock is extended as
-// long as one of them has not ended. On a lock that has ended, after Close, and with a ctx that
-// is done, the context is done from the start, with the cause given above; after Unlock the
-// cause is ErrLost. KeepAlive panics if ctx is nil.
+// Called again, KeepAlive returns a further context of the same kind: the lock is extended as long as one of them has
+// not ended. On a lock that has ended, after Close, and with a ctx that is done, the context is done from the start,
+// with the cause given above; after Unlock the cause is ErrLost. KeepAlive panics if ctx is nil.
 func (l *Lock) KeepAlive(ctx context.Context) context.Context {
 	must(misused(ctx, l.invalid()))
 	return l.keepAlive(l.r.events.Call(ctx))
@@ -49,9 +47,8 @@ func (l *Lock) keepAlive(ctx context.Context) context.Context {
 	return kept
 }
 
-// A hold keeps one lock: it extends it, and ends the contexts that KeepAlive has
-// returned. It needs no goroutine but while an extension is on its way. Its
-// fields are guarded by the lock's mu.
+// A hold keeps one lock: it extends it, and ends the contexts that KeepAlive has returned. It needs no goroutine but
+// while an extension is on its way. Its fields are guarded by the lock's mu.
 //
 // It counts as a running call, so that Close waits for the lock's release.
 type hold struct {
@@ -72,8 +69,7 @@ type keptContext struct {
 	cancel context.CancelCauseFunc
 }
 
-// keep adds a context to those that end with the lock, or returns why it has
-// ended.
+// keep adds a context to those that end with the lock, or returns why it has ended.
 func (l *Lock) keep(ctx context.Context, cancel context.CancelCauseFunc) error {
 	if ctx.Err() != nil {
 		return nil
@@ -129,17 +125,15 @@ func (h *hold) ended(now time.Time) error {
 	return nil
 }
 
-// pace is how long after the last extension the next one begins: a bit less than
-// a third of the term that one gives, and not the same for all locks, so that
-// those that were taken together are not extended together for ever.
+// pace is how long after the last extension the next one begins: a bit less than a third of the term that one gives,
+// and not the same for all locks, so that those that were taken together are not extended together for ever.
 func (h *hold) pace() time.Duration {
 	third := h.lock.term() / 3
 	return third - rand.N(third/10+1)
 }
 
-// due is when the next extension begins: a pace after the last one, and as long before Until as if
-// that one had moved it. By the last one alone, an Extend by a short ttl would put the next one off
-// beyond Until. lock.mu is held.
+// due is when the next extension begins: a pace after the last one, and as long before Until as if that one had moved
+// it. By the last one alone, an Extend by a short ttl would put the next one off beyond Until. lock.mu is held.
 func (h *hold) due() time.Time {
 	l, pace := h.lock, h.pace()
 	after, before := l.extended.Add(pace), l.until.Mono.Add(pace-l.validity)
@@ -149,11 +143,7 @@ func (h *hold) due() time.Time {
 	return after
 }
 
-// retry is how long after a failed extension the next one begins.
-func (h *hold) retry() time.Duration { return min(h.lock.term()/20, time.Second) }
-
-// schedule has the next extension begin after d, unless one is planned or on its
-// way. lock.mu is held.
+// schedule has the next extension begin after d, unless one is planned or on its way. lock.mu is held.
 func (h *hold) schedule(d time.Duration) {
 	if h.busy {
 		return
@@ -206,12 +196,11 @@ func (h *hold) extend() {
 		e.Err, e.Held = err, l.heldFor(now)
 		l.r.send(ctx, e)
 	}
-	h.schedule(h.retry())
+	h.schedule(min(l.term()/20, time.Second))
 }
 
-// wanted says whether to extend, with a context for it that has only the values
-// of the caller's. Contexts that have ended with the caller's are forgotten; with
-// the last of them the extensions end.
+// wanted says whether to extend, with a context for it that has only the values of the caller's. Contexts that have
+// ended with the caller's are forgotten; with the last of them the extensions end.
 func (h *hold) wanted() (context.Context, bool) {
 	h.lock.mu.Lock()
 	defer h.lock.mu.Unlock()
@@ -310,8 +299,7 @@ func (h *hold) tell(cause error, now time.Time) {
 	}
 }
 
-// leave is called when the lock has been released or has ended: Close need not
-// wait for it any more.
+// leave is called when the lock has been released or has ended: Close need not wait for it any more.
 func (h *hold) leave() {
 	h.expiry.Stop()
 	h.lock.r.watch.Leave(h)

@@ -15,21 +15,19 @@ import (
 	"github.com/seed6c881748/redlock/internal/quarantine"
 )
 
-// Admit ends the quarantine of the named nodes and has them adopt this client's number of nodes
-// and maxTTL, also a maxTTL that is smaller than what they have heard of. From then on they
-// grant locks. It is for an operator who knows that no lock is held that those nodes have
-// forgotten: for a new cluster, after a restart of a node that keeps its data, or when all clients
-// have got another number of nodes; see docs/operations.md. A node that is admitted too early can
-// let a second holder in. A larger maxTTL needs no Admit.
+// Admit ends the quarantine of the named nodes and has them adopt this client's number of nodes and maxTTL, also a
+// maxTTL that is smaller than what they have heard of. From then on they grant locks. It is for an operator who knows
+// that no lock is held that those nodes have forgotten: for a new cluster, after a restart of a node that keeps its
+// data, or when all clients have got another number of nodes; see docs/operations.md. A node that is admitted too
+// early can let a second holder in. A larger maxTTL needs no Admit.
 //
 // The nodes are given by their names; there is no way to say "all". The call fails before any
 // I/O if a name is none of New's, if none is given, or without WithQuarantine. Otherwise it asks
 // every named node, and waits up to twice the node timeout.
 //
-// nil means that all of them have done it. The error names the nodes that have not, or have not
-// said so; the call may be repeated. It also matches the context's error, if that ended first;
-// it is ErrClosed after Close. A node is admitted only in the run of its server in which Admit
-// has met it, even if the node carries out the request late.
+// nil means that all of them have done it. The error names the nodes that have not, or have not said so; the call may
+// be repeated. It also matches the context's error, if that ended first; it is ErrClosed after Close. A node is
+// admitted only in the run of its server in which Admit has met it, even if the node carries out the request late.
 func (r *Redlock) Admit(ctx context.Context, nodes ...string) error {
 	if err := misused(ctx, r.invalid()); err != nil {
 		return err
@@ -121,9 +119,8 @@ func (r *Redlock) Ready(ctx context.Context) error {
 		votes, brief.Count(len(r.nodes), "node"), r.need, strings.Join(missing, "; ")), ErrNoQuorum}
 }
 
-// An Inspection says who holds one resource, node by node. It is a snapshot, of each node at a
-// slightly different instant, for people and dashboards: a program that acts on it races with
-// every other client.
+// An Inspection says who holds one resource, node by node. It is a snapshot, of each node at a slightly different
+// instant, for people and dashboards: a program that acts on it races with every other client.
 type Inspection struct {
 	Resource string // as given, without the prefix
 	Need     int    // the quorum
@@ -150,10 +147,9 @@ type NodeInspection struct {
 	TTL        time.Duration // how long the key still lives; negative: it does not expire
 }
 
-// Inspect asks every node who holds resource. It waits for all of them, but no longer than the
-// node timeout, and before that the connect timeout if no quorum is connected yet. The error is
-// nil unless resource is malformed, the Redlock is closed or ctx ends first: nodes that do not
-// answer are in the result.
+// Inspect asks every node who holds resource. It waits for all of them, but no longer than the node timeout, and
+// before that the connect timeout if no quorum is connected yet. The error is nil unless resource is malformed, the
+// Redlock is closed or ctx ends first: nodes that do not answer are in the result.
 func (r *Redlock) Inspect(ctx context.Context, resource string) (Inspection, error) {
 	if err := misused(ctx, r.invalid()); err != nil {
 		return Inspection{}, err
@@ -201,9 +197,8 @@ func (in *Inspection) findHolder() {
 		if n.Err != nil || n.Holder == "" {
 			continue
 		}
-		seen := append(ttls[n.Holder], n.TTL)
-		ttls[n.Holder] = seen
-		if len(seen) >= in.Need {
+		ttls[n.Holder] = append(ttls[n.Holder], n.TTL)
+		if len(ttls[n.Holder]) >= in.Need {
 			in.Held, in.Holder, in.Owner, in.TokenStart = true, n.Holder, n.Owner, n.TokenStart
 		}
 	}

@@ -15,9 +15,8 @@ import (
 	"github.com/seed6c881748/redlock/internal/tokens"
 )
 
-// A Lock is a lock that was acquired: a lease that ends at Until whatever its holder does. It
-// is safe for concurrent use. Only a Redlock makes one: the methods of a nil or zero Lock fail,
-// with an error or a panic.
+// A Lock is a lock that was acquired: a lease that ends at Until whatever its holder does. It is safe for concurrent
+// use. Only a Redlock makes one: the methods of a nil or zero Lock fail, with an error or a panic.
 type Lock struct {
 	*lease // what it was taken for
 
@@ -63,8 +62,7 @@ func (l *Lock) use() {
 	}
 }
 
-// Resources returns the locked resources, sorted, each once, without the prefix. The slice
-// belongs to the caller.
+// Resources returns the locked resources, sorted, each once, without the prefix. The slice belongs to the caller.
 func (l *Lock) Resources() []string {
 	must(l.invalid())
 	return slices.Clone(l.claim.resources)
@@ -94,11 +92,10 @@ func (l *Lock) Owner() string {
 // Fence returns the lock's fencing token, by which the resource can refuse writes of earlier
 // holders: at least 1 and below 2^53, or 0 without [WithFencing].
 //
-// It is larger than the fence of every lock on one of the same resources that was acquired
-// before this lock was asked for, and no two such locks have the same fence. That holds
-// whatever clocks, pauses and the network do, as long as no node loses its counters; see
-// [WithFenceLife] and docs/safety.md. Extensions keep it. Fences of locks that have no resource
-// in common say nothing about each other.
+// It is larger than the fence of every lock on one of the same resources that was acquired before this lock was asked
+// for, and no two such locks have the same fence. That holds whatever clocks, pauses and the network do, as long as
+// no node loses its counters; see [WithFenceLife] and docs/safety.md. Extensions keep it. Fences of locks that have
+// no resource in common say nothing about each other.
 func (l *Lock) Fence() int64 {
 	must(l.invalid())
 	return l.claim.fence
@@ -112,10 +109,9 @@ func (l *Lock) Attempts() int {
 	return l.attempts
 }
 
-// Until returns when the lock ends unless it is extended: ttl less the drift allowance after
-// the start of the attempt, or after the start of an extension, if that is later. [WithMinHold]
-// may raise the ttl. No quorum of keys can expire before. A loss or a release does not change it;
-// see [Lock.Err] for those.
+// Until returns when the lock ends unless it is extended: ttl less the drift allowance after the start of the
+// attempt, or after the start of an extension, if that is later. [WithMinHold] may raise the ttl. No quorum of keys
+// can expire before. A loss or a release does not change it; see [Lock.Err] for those.
 func (l *Lock) Until() time.Time {
 	must(l.invalid())
 	l.mu.Lock()
@@ -123,13 +119,11 @@ func (l *Lock) Until() time.Time {
 	return l.until.Mono
 }
 
-// Err returns nil while the lock is held; ErrExpired once Until has come, or would have come if
-// the machine had not slept; ErrLost once the lock was found lost or its release has begun. It
-// does no I/O: a lock whose keys were deleted counts as held until an extension or the end of its
-// validity shows it.
+// Err returns nil while the lock is held; ErrExpired once Until has come, or would have come if the machine had not
+// slept; ErrLost once the lock was found lost or its release has begun. It does no I/O: a lock whose keys were
+// deleted counts as held until an extension or the end of its validity shows it.
 //
-// A nil may be out of date when Err returns it: the process may be suspended between this call
-// and its next step.
+// A nil may be out of date when Err returns it: the process may be suspended between this call and its next step.
 func (l *Lock) Err() error {
 	if err := l.invalid(); err != nil {
 		return err
@@ -139,12 +133,11 @@ func (l *Lock) Err() error {
 	return l.errLocked(time.Now())
 }
 
-// Wanted returns a channel, always the same one, that is closed when a Lock or Do waits for one of
-// the lock's resources. A call of this Redlock closes it at once, that of another process at the
-// next extension by KeepAlive, Do or Extend: without any, it is not seen. Nor are TryLock, calls with
-// [WithPolling], and other libraries. The waiter may have given up since; one whose process has
-// died counts for a minute or more. The end of the lock does not close the channel. Permits of a
-// semaphore do not all hear of a waiter; see docs/semaphore.md.
+// Wanted returns a channel, always the same one, that is closed when a Lock or Do waits for one of the lock's
+// resources. A call of this Redlock closes it at once, that of another process at the next extension by KeepAlive, Do
+// or Extend: without any, it is not seen. Nor are TryLock, calls with [WithPolling], and other libraries. The waiter
+// may have given up since; one whose process has died counts for a minute or more. The end of the lock does not close
+// the channel. Permits of a semaphore do not all hear of a waiter; see docs/semaphore.md.
 func (l *Lock) Wanted() <-chan struct{} {
 	must(l.invalid())
 	l.mu.Lock()
@@ -177,16 +170,6 @@ func (l *Lock) want() {
 	}
 }
 
-// shares returns the first of the resources that is also one of the lock's.
-func (l *Lock) shares(resources []string) (resource string, found bool) {
-	for _, res := range resources {
-		if _, found = slices.BinarySearch(l.claim.resources, res); found {
-			return res, true
-		}
-	}
-	return "", false
-}
-
 // errLocked makes an expiry terminal: no later extension revives the lock. l.mu is held.
 func (l *Lock) errLocked(now time.Time) error {
 	if l.ended == nil && l.until.Passed(l.r.clock.At(now)) {
@@ -206,15 +189,12 @@ func (l *Lock) event(kind EventKind, op Op) Event {
 
 // end ends the lock for the reason why, unless it has ended before. l.mu is held.
 func (l *Lock) end(why error, now time.Time) {
-	if l.ended != nil {
-		return
+	if l.ended == nil {
+		l.ended, l.lasted = why, l.heldFor(now)
 	}
-	l.ended = why
-	l.lasted = l.heldFor(now)
 }
 
-// heldFor is for how long a lock that has not ended before now has been held: a timer
-// may be late. l.mu is held.
+// heldFor is for how long a lock that has not ended before now has been held: a timer may be late. l.mu is held.
 func (l *Lock) heldFor(now time.Time) time.Duration {
 	return min(now.Sub(l.start), l.until.Mono.Sub(l.start))
 }
@@ -260,8 +240,7 @@ func (l *Lock) text() string {
 // print the fields, including the token, with which anybody can release the lock.
 func (l *Lock) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, l.text()) }
 
-// contextLocks are the locks of the Do and KeepAlive from which a context is derived, the
-// innermost first.
+// contextLocks are the locks of the Do and KeepAlive from which a context is derived, the innermost first.
 type contextLocks struct {
 	lock  *Lock
 	outer *contextLocks
@@ -280,17 +259,14 @@ func FromContext(ctx context.Context) (*Lock, bool) {
 	return locks.lock, true
 }
 
-// holds returns the first of the resources that a lock in ctx holds. To wait for it
-// would be to wait for oneself.
+// holds returns the first of the resources that a lock in ctx holds. To wait for it would be to wait for oneself.
 func (co *core) holds(ctx context.Context, resources []string) (resource string, found bool) {
 	locks, _ := ctx.Value(locksKey{}).(*contextLocks)
 	for ; locks != nil; locks = locks.outer {
-		l := locks.lock
-		if l.r != co || l.Err() != nil {
-			continue
-		}
-		if resource, found = l.shares(resources); found {
-			return resource, true
+		if l := locks.lock; l.r == co && l.Err() == nil {
+			if resource, found = l.claim.shared(resources); found {
+				return resource, true
+			}
 		}
 	}
 	return "", false

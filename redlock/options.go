@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"strings"
 	"time"
 
 	"github.com/seed6c881748/redlock/internal/quarantine"
@@ -20,10 +19,9 @@ const maxWait = 24 * time.Hour
 // minWait is the least of them above 0.
 const minWait = 10 * time.Microsecond
 
-// An Option changes a setting. Options given to New are the defaults of that Redlock. Options
-// given to a call override them for that call and, where they affect Extend and Unlock, for the
-// lock that it returns. A zero is a real zero, never "use the default": to use the default,
-// leave the option out.
+// An Option changes a setting. Options given to New are the defaults of that Redlock. Options given to a call
+// override them for that call and, where they affect Extend and Unlock, for the lock that it returns. A zero is a
+// real zero, never "use the default": to use the default, leave the option out.
 //
 // New or the call returns an error, before any I/O, for a value that an option does not allow.
 // A call does so, too, for an option that is "for New only".
@@ -122,11 +120,10 @@ func defaultOptions() options {
 	}
 }
 
-// WithRetryCount sets how many timed attempts Lock and Do make after the first one: 0 is a
-// single attempt, -1 goes on until the context ends. Attempts that a release sets off do not
-// count. One that finds the lock free, but left to whoever has waited longest, is put off once, by
-// at most 0.2 s, and then counts. TryLock ignores it, like all options about retries. Default 10,
-// which is about 2 s with the default delay.
+// WithRetryCount sets how many timed attempts Lock and Do make after the first one: 0 is a single attempt, -1 goes on
+// until the context ends. Attempts that a release sets off do not count. One that finds the lock free, but left to
+// whoever has waited longest, is put off once, by at most 0.2 s, and then counts. TryLock ignores it, like all
+// options about retries. Default 10, which is about 2 s with the default delay.
 func WithRetryCount(n int) Option {
 	return option(wrongIf(n < -1, "retry count %d: must be -1 (for ever), 0 or more", n), func(o *options) { o.retryCount, o.countHere = n, true })
 }
@@ -150,10 +147,9 @@ func WithRetryDelay(d time.Duration) Option {
 	return option(outside("retry delay", d), func(o *options) { o.retryDelay, o.delayHere = d, true })
 }
 
-// WithRetryJitter sets how far the wait between timed attempts strays from the retry delay: it is
-// uniform in delay ± jitter. Default 100 ms. A jitter that exceeds the delay is an error if New,
-// or one call, sets both. If a call sets only one of them, the jitter is then as long as the
-// delay.
+// WithRetryJitter sets how far the wait between timed attempts strays from the retry delay: it is uniform in delay ±
+// jitter. Default 100 ms. A jitter that exceeds the delay is an error if New, or one call, sets both. If a call sets
+// only one of them, the jitter is then as long as the delay.
 func WithRetryJitter(d time.Duration) Option {
 	return option(below("retry jitter", d), func(o *options) { o.jitter, o.jitterHere = d, true })
 }
@@ -170,13 +166,11 @@ func WithRetryBackoff(f func(attempt int) time.Duration) Option {
 	return option(wrongIf(f == nil, "WithRetryBackoff: nil function"), func(o *options) { o.backoff = f })
 }
 
-// WithRetryIf sets which failures of an attempt Lock retries: f gets the *[QuorumError], and
-// false gives up at once. To fail fast when nodes are down, retry ErrTaken only. Default: ErrTaken
-// and ErrNoQuorum.
+// WithRetryIf sets which failures of an attempt Lock retries: f gets the *[QuorumError], and false gives up at once.
+// To fail fast when nodes are down, retry ErrTaken only. Default: ErrTaken and ErrNoQuorum.
 //
-// f is called on the goroutine that called Lock and should not take long, as other calls that
-// want one of its resources may stand behind it. It must not wait for Close, which waits for
-// that call.
+// f is called on the goroutine that called Lock and should not take long, as other calls that want one of its
+// resources may stand behind it. It must not wait for Close, which waits for that call.
 func WithRetryIf(f func(err error) bool) Option {
 	return option(wrongIf(f == nil, "WithRetryIf: nil function"), func(o *options) { o.retryIf = f })
 }
@@ -186,24 +180,21 @@ func WithRetryIf(f func(err error) bool) Option {
 // connections on which waiters hear of releases. Default: off.
 func WithPolling() Option { return option(nil, func(o *options) { o.polling = true }) }
 
-// WithDriftFactor sets the share of the ttl that is given up because clocks run at different
-// rates: the validity is ttl - (f*ttl + 2ms). The 2 ms are for Redis, which counts in whole
-// milliseconds. 0 <= f < 1. Default 0.01, which covers two clocks that are each up to 0.5 %
-// off.
+// WithDriftFactor sets the share of the ttl that is given up because clocks run at different rates: the validity is
+// ttl - (f*ttl + 2ms). The 2 ms are for Redis, which counts in whole milliseconds. 0 <= f < 1. Default 0.01, which
+// covers two clocks that are each up to 0.5 % off.
 func WithDriftFactor(f float64) Option {
 	wrong := math.IsNaN(f) || f < 0 || f >= 1
 	return option(wrongIf(wrong, "drift factor %v: must be at least 0 and below 1", f), func(o *options) { o.driftFactor = f })
 }
 
-// WithNodeTimeout bounds how long a round waits for a node, everything included: queueing, the
-// network, the script, and connecting if the call has not waited for that before; see
-// [WithConnectTimeout]. A call ends within it even when all nodes are silent. Lock does so for
-// each attempt; an attempt may take it once more to resolve a split vote, and once more to
-// raise counters for a fence.
+// WithNodeTimeout bounds how long a round waits for a node, everything included: queueing, the network, the script,
+// and connecting if the call has not waited for that before; see [WithConnectTimeout]. A call ends within it even
+// when all nodes are silent. Lock does so for each attempt; an attempt may take it once more to resolve a split vote,
+// and once more to raise counters for a fence.
 //
-// Keep it small against the ttl, as the time of a round comes off the validity. But with less
-// than the default, attempts fail on healthy nodes: a lost packet costs 200 ms on Linux, the
-// least time after which TCP sends it again.
+// Keep it small against the ttl, as the time of a round comes off the validity. But with less than the default,
+// attempts fail on healthy nodes: a lost packet costs 200 ms on Linux, the least time after which TCP sends it again.
 //
 // A connection counts as broken when a request has had no answer for twice the node timeout,
 // but at least for 1 s. Default 250 ms, more than 0 and at most 24 h.
@@ -224,18 +215,16 @@ func WithConnectTimeout(d time.Duration) Option {
 	return forNew("WithConnectTimeout", option(outside("connect timeout", d), func(o *options) { o.connectTimeout = d }))
 }
 
-// WithConnectionAge has connections to nodes be made anew before they are d old, though they work:
-// the first to each node when a part of d has passed that is drawn between three quarters and all
-// of it, so that they do not change at once. A node's name may lead to another server by then. A
-// process that stayed with the old one would exclude nobody who has come later, for as long as
-// both live; see [WithQuarantine] for what else that takes.
+// WithConnectionAge has connections to nodes be made anew before they are d old, though they work: the first to each
+// node when a part of d has passed that is drawn between three quarters and all of it, so that they do not change at
+// once. A node's name may lead to another server by then. A process that stayed with the old one would exclude nobody
+// who has come later, for as long as both live; see [WithQuarantine] for what else that takes.
 //
-// No request fails, and no event is sent: the new connection is made ready while the old one
-// serves, and takes over with its last answer. If that does not come within the node timeout, or
-// no second connection can be had, the old one goes on, and the next attempt comes 30 s later. With a
-// *redis.Pool the new connection is made by its Dial, and not one that it has kept; the pool has a
-// place for it if MaxActive is at least two, or three while callers wait. Connections of other
-// pools must be new ones when GetContext returns them.
+// No request fails, and no event is sent: the new connection is made ready while the old one serves, and takes over
+// with its last answer. If that does not come within the node timeout, or no second connection can be had, the old
+// one goes on, and the next attempt comes 30 s later. With a *redis.Pool the new connection is made by its Dial, and
+// not one that it has kept; the pool has a place for it if MaxActive is at least two, or three while callers wait.
+// Connections of other pools must be new ones when GetContext returns them.
 //
 // 0 is never. For New only. Default 1 h, at most 24 h.
 func WithConnectionAge(d time.Duration) Option {
@@ -270,13 +259,12 @@ func WithMaxHold(d time.Duration) Option {
 	return option(cmp.Or(wrongIf(d <= 0, "max hold %v: must be positive", d), below("max hold", d)), func(o *options) { o.maxHold = d })
 }
 
-// WithStopTime is for work that takes up to d to stop when its context ends. Until is the end of the
-// lock, not the time to begin to stop: without d, such work goes on while somebody else may have the
-// lock. KeepAlive and Do end their contexts d before Until, with the cause ErrStopTime, if no
-// extension has succeeded by then. The lock is held until Until all the same, and its Err is nil.
-// Nothing but Extend extends it any more, so Unlock it when the work has stopped. If the contexts
-// end because of WithMaxHold, Close or their own parent, d is left, too. It is not left if the
-// lock is lost before Until (ErrLost), nor after a suspend of the machine.
+// WithStopTime is for work that takes up to d to stop when its context ends. Until is the end of the lock, not the
+// time to begin to stop: without d, such work goes on while somebody else may have the lock. KeepAlive and Do end
+// their contexts d before Until, with the cause ErrStopTime, if no extension has succeeded by then. The lock is held
+// until Until all the same, and its Err is nil. Nothing but Extend extends it any more, so Unlock it when the work
+// has stopped. If the contexts end because of WithMaxHold, Close or their own parent, d is left, too. It is not left
+// if the lock is lost before Until (ErrLost), nor after a suspend of the machine.
 //
 // Extensions begin when a third of what d leaves of the validity is over. d must not be negative,
 // and must be shorter than the validity, which is the ttl less the drift allowance. Default 0.
@@ -284,57 +272,49 @@ func WithStopTime(d time.Duration) Option {
 	return option(below("stop time", d), func(o *options) { o.stopTime = d })
 }
 
-// WithFencing gives every lock a fencing token, [Lock.Fence]: a number that is larger for the
-// later of two locks on a resource, whatever clocks, pauses and expiries do. A holder sends it
-// with every write, and the resource refuses writes with a smaller one than it has seen. So
-// work is safe even if a holder goes on after its lock has ended, provided that the resource
-// checks; see docs/fencing.md and [Guard].
+// WithFencing gives every lock a fencing token, [Lock.Fence]: a number that is larger for the later of two locks on a
+// resource, whatever clocks, pauses and expiries do. A holder sends it with every write, and the resource refuses
+// writes with a smaller one than it has seen. So work is safe even if a holder goes on after its lock has ended,
+// provided that the resource checks; see docs/fencing.md and [Guard].
 //
 // All holders that write to the resource need the option. Clients with and without it exclude
 // each other, but those without it have no fence.
 //
-// It takes no further round trip as long as a quorum of the nodes' counters agrees. They do
-// unless nodes were missing for a while, attempts have failed, or a node's clock is more than
-// a second behind. Every resource leaves a key for its counter on every node; see
-// [WithFenceLife]. Default: off.
+// It takes no further round trip as long as a quorum of the nodes' counters agrees. They do unless nodes were missing
+// for a while, attempts have failed, or a node's clock is more than a second behind. Every resource leaves a key for
+// its counter on every node; see [WithFenceLife]. Default: off.
 func WithFencing() Option { return option(nil, func(o *options) { o.fencing = true }) }
 
-// WithFenceLife sets for how long nodes keep a resource's counter after the last lock with
-// [WithFencing], or its last extension. The most recent client's setting applies, so all
-// clients of a resource should use the same. d must be at least the ttl. Default 7 days. If
-// holders of a resource must never be confused, use years.
+// WithFenceLife sets for how long nodes keep a resource's counter after the last lock with [WithFencing], or its last
+// extension. The most recent client's setting applies, so all clients of a resource should use the same. d must be at
+// least the ttl. Default 7 days. If holders of a resource must never be confused, use years.
 //
-// A counter that has expired is lost data. After that, fences still grow with time: with the
-// client's clock in µs, or with the node's if the client's is more than a second off it. That
-// holds as long as the nodes' clocks differ by less than the time for which nobody held the
-// lock, less two seconds.
+// A counter that has expired is lost data. After that, fences still grow with time: with the client's clock in µs, or
+// with the node's if the client's is more than a second off it. That holds as long as the nodes' clocks differ by
+// less than the time for which nobody held the lock, less two seconds.
 func WithFenceLife(d time.Duration) Option {
 	return option(wrongIf(d < time.Millisecond, "fence life %v: must be at least 1ms", d), func(o *options) { o.fenceLife = d })
 }
 
-// WithOwner gives every lock a label that says who holds it, for example the host and the
-// process, or the job. Whoever is refused sees it in [Vote.Owner] and in the text of a
-// *[QuorumError]; [Redlock.Inspect] and events show it, too. It means nothing to the library:
-// two locks with the same label exclude each other like any others.
+// WithOwner gives every lock a label that says who holds it, for example the host and the process, or the job.
+// Whoever is refused sees it in [Vote.Owner] and in the text of a *[QuorumError]; [Redlock.Inspect] and events show
+// it, too. It means nothing to the library: two locks with the same label exclude each other like any others.
 //
-// The label is stored with the lock, as a part of its token, so every client of the nodes can
-// read it: put no secret into it. The part of the token that is needed to release the lock is
-// not shown. Clients that know nothing of labels exclude these locks like any others. A label
-// makes every request about the lock longer.
+// The label is stored with the lock, as a part of its token, so every client of the nodes can read it: put no secret
+// into it. The part of the token that is needed to release the lock is not shown. Clients that know nothing of labels
+// exclude these locks like any others. A label makes every request about the lock longer.
 //
-// At most 128 bytes of printable UTF-8, without line breaks and other control characters.
-// Default "": none.
+// At most 128 bytes of printable UTF-8, without line breaks and other control characters. Default "": none.
 func WithOwner(label string) Option {
 	return option(tokens.CheckLabel(label), func(o *options) { o.owner = label })
 }
 
-// WithPrefix puts p in front of every key. Clients exclude each other only if prefix and resource
-// together are equal. Waiters hear only of releases by clients with the same prefix. Only fences of
-// locks with the same prefix can be compared. For New only. Default "": the key is the resource
-// itself, as in node-redlock and redsync. A Redis Cluster, which may be the only node, needs a hash
-// tag: WithPrefix("{locks}:").
+// WithPrefix puts p in front of every key. Clients exclude each other only if prefix and resource together are equal.
+// Waiters hear only of releases by clients with the same prefix. Only fences of locks with the same prefix can be
+// compared. For New only. Default "": the key is the resource itself, as in node-redlock and redsync. A Redis
+// Cluster, which may be the only node, needs a hash tag: WithPrefix("{locks}:").
 func WithPrefix(p string) Option {
-	wrong := wrongIf(strings.Contains(p, reservedMark), "prefix %q: %q is reserved", p, reservedMark)
+	wrong := wrongIf(isReserved(p), "prefix %q: %q is reserved", p, reservedMark)
 	return forNew("WithPrefix", option(wrong, func(o *options) { o.prefix = p }))
 }
 
@@ -352,18 +332,16 @@ func WithSetName(name string) Option {
 // clients are with it until their connections end (see [WithConnectionAge]). (The Redis documentation calls it delayed restarts.) Without it, and
 // without appendfsync always, one restart can let a second holder in.
 //
-// Such a node's vote is ErrQuarantined, with the time left in HolderTTL. Lock waits for that
-// time as for a holder; with WithPolling, it waits for its next attempt. Extend and Unlock go
-// on as always. A new cluster grants its first lock after maxTTL, or when [Redlock.Admit] says
-// that it may.
+// Such a node's vote is ErrQuarantined, with the time left in HolderTTL. Lock waits for that time as for a holder;
+// with WithPolling, it waits for its next attempt. Extend and Unlock go on as always. A new cluster grants its first
+// lock after maxTTL, or when [Redlock.Admit] says that it may.
 //
-// maxTTL is the longest ttl that a client may lock or extend for: more is an error before any
-// I/O. Nodes remember the largest maxTTL of the clients that have asked them, and abstain for
-// that long; so it can be raised client by client, and only [Redlock.Admit] lowers it. Nodes
-// also remember for how many nodes they are set up, and grant nothing to a client with another
-// number (ErrConfigMismatch), but for the first neighbour that comes: 3 and 4, say, until
-// [Redlock.Admit] leaves one of them. docs/operations.md says how to change either. A client
-// without the option is not held back by any of this.
+// maxTTL is the longest ttl that a client may lock or extend for: more is an error before any I/O. Nodes remember the
+// largest maxTTL of the clients that have asked them, and abstain for that long; so it can be raised client by
+// client, and only [Redlock.Admit] lowers it. Nodes also remember for how many nodes they are set up, and grant
+// nothing to a client with another number (ErrConfigMismatch), but for the first neighbour that comes: 3 and 4, say,
+// until [Redlock.Admit] leaves one of them. docs/operations.md says how to change either. A client without the option
+// is not held back by any of this.
 //
 // It costs the nodes a few microseconds for each lock, and takes the right to INFO. For New
 // only. maxTTL must be at least 1 ms and at most 30 days. Default: off.

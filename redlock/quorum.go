@@ -5,12 +5,10 @@ import (
 	"slices"
 )
 
-// quorum is how many votes are needed: a strict majority of the nodes that were configured, not
-// of those that answer.
+// quorum is how many votes are needed: a strict majority of the nodes that were configured, not of those that answer.
 func quorum(n int) int { return n/2 + 1 }
 
-// smallNodes is the number of nodes up to which what is by node comes without an allocation
-// of its own.
+// smallNodes is the number of nodes up to which what is by node comes without an allocation of its own.
 const smallNodes = 5
 
 type tally struct {
@@ -109,9 +107,8 @@ func decideUnlock(t tally, need, n int) verdict {
 	}
 }
 
-// decideRelease differs from decideUnlock, because whoever releases by token alone does not know
-// whether the lock had ended. So only a quorum of nodes that had the keys shows that nobody else had
-// the lock. It is
+// decideRelease differs from decideUnlock, because whoever releases by token alone does not know whether the lock had
+// ended. So only a quorum of nodes that had the keys shows that nobody else had the lock. It is
 //
 //	granted   if need nodes said yes
 //	lost      if more than n-need nodes said no: no quorum can have had it
@@ -133,7 +130,7 @@ func decideRelease(t tally, need, n int) verdict {
 // refusal is the error of an attempt that was not cut short; nil otherwise.
 func refusal(err error) *QuorumError {
 	no := (*QuorumError)(nil)
-	if cut := (*waitError)(nil); !errors.As(err, &cut) {
+	if !wasCut(err) {
 		errors.As(err, &no)
 	}
 	return no

@@ -45,10 +45,9 @@ func (r *Redlock) invalid() error {
 	}
 }
 
-// New returns a Redlock over nodes, in the order in which votes are reported. It checks its
-// arguments and does no I/O: nodes are connected to when they are first needed, and may be
-// down. opts become the defaults of every call. The error names the node or the value that is
-// wrong. Call [Redlock.Close] when you no longer need the Redlock.
+// New returns a Redlock over nodes, in the order in which votes are reported. It checks its arguments and does no
+// I/O: nodes are connected to when they are first needed, and may be down. opts become the defaults of every call.
+// The error names the node or the value that is wrong. Call [Redlock.Close] when you no longer need the Redlock.
 //
 // A node that was wrong from the beginning is not noticed by calls, as the others make a quorum. So after two
 // attempts to connect to it that have failed, and the connect timeout, a warning says which node, why, and how
@@ -131,38 +130,34 @@ func (co *core) newLink(n Node) *link.Link {
 // same time and gets no lock in the end. So do not leave work that must be done to whoever has been
 // faster: wait with [Redlock.Lock]; see [WithMinHold].
 //
-// After success the lock is held until [Lock.Until], which is ttl less the drift allowance
-// after the start of the attempt, unless it is extended or released before. After an error
-// nothing is held, and keys that the attempt has left on nodes are being removed in the
-// background.
+// After success the lock is held until [Lock.Until], which is ttl less the drift allowance after the start of the
+// attempt, unless it is extended or released before. After an error nothing is held, and keys that the attempt has
+// left on nodes are being removed in the background.
 //
-// Every error matches ErrNotAcquired. It is a *[QuorumError] that matches ErrTaken or
-// ErrNoQuorum; or the context's error if ctx ended first, which also matches the result of the
-// votes until then; or ErrAlreadyHeld or ErrClosed; or it says what is wrong with an argument.
-// Nothing was sent if an argument is wrong or ctx had ended before the call.
+// Every error matches ErrNotAcquired. It is a *[QuorumError] that matches ErrTaken or ErrNoQuorum; or the context's
+// error if ctx ended first, which also matches the result of the votes until then; or ErrAlreadyHeld or ErrClosed; or
+// it says what is wrong with an argument. Nothing was sent if an argument is wrong or ctx had ended before the call.
 //
 // A call takes at most the node timeout, and before that the connect timeout if no quorum is
 // connected yet. It takes the node timeout once more if several clients began at the same time
 // and none reached a quorum at first: the attempt resolves that, so that one of them wins. With
 // [WithFencing] it may take it a third time, if the nodes' counters differ.
 //
-// If callers ask for more than the nodes can answer in time, the attempt waits for its turn for
-// a part of the node timeout. If its turn does not come, it fails with ErrNoQuorum, no node was
-// asked, and all votes are ErrOverloaded.
+// If callers ask for more than the nodes can answer in time, the attempt waits for its turn for a part of the node
+// timeout. If its turn does not come, it fails with ErrNoQuorum, no node was asked, and all votes are ErrOverloaded.
 //
 // A lock on several resources is all or nothing. A resource given twice is locked once. There
 // may be at most 4 096 resources, and their keys may have at most 512 KiB together. ttl is at
 // least 1 ms, and long enough that the drift allowance leaves something of it.
 func (r *Redlock) TryLock(ctx context.Context, resources []string, ttl time.Duration, opts ...Option) (*Lock, error) {
 	a, err := r.acquisition(ctx, resources, ttl, opts)
-	if err == nil && a.o.waitHere {
-		r.calls.Exit()
-		err = &waitError{op: OpLock, cause: errors.New("redlock: WithWait is for Lock and Do: TryLock does not wait")}
-	}
 	if err != nil {
 		return nil, err
 	}
 	defer r.calls.Exit()
+	if a.o.waitHere {
+		return nil, &waitError{op: OpLock, cause: errors.New("redlock: WithWait is for Lock and Do: TryLock does not wait")}
+	}
 	ctx = r.begin(r.events.Call(ctx), OpLock, a.resources)
 	l, err := a.attempt(ctx, 1, turn{})
 	a.tell(ctx, l, err)
@@ -176,16 +171,14 @@ func (r *Redlock) TryLock(ctx context.Context, resources []string, ttl time.Dura
 // attempt after the retry delay, as often as the retry count says: by default ten times, which is
 // about 2 s. With WithRetryCount(-1) it waits until ctx ends.
 //
-// The error is that of the last attempt, and matches ErrNotAcquired. If ctx or the Redlock ends
-// first, it matches the context's error or ErrClosed, and also the result of the last attempt
-// that was not cut short.
+// The error is that of the last attempt, and matches ErrNotAcquired. If ctx or the Redlock ends first, it matches the
+// context's error or ErrClosed, and also the result of the last attempt that was not cut short.
 //
-// A release by another client of this package wakes a Lock that waits, in about the order in
-// which the callers came, in this process and across processes. A lost message, or a holder that
-// dies, costs a waiter at most a retry delay, since it polls all the same. In a process, calls
-// that wait for a common resource stand in one line, and only the first talks to the nodes. So a
-// call that waits for several resources holds up those behind it that want only one of them. See
-// docs/waiting.md, and [WithPolling].
+// A release by another client of this package wakes a Lock that waits, in about the order in which the callers came,
+// in this process and across processes. A lost message, or a holder that dies, costs a waiter at most a retry delay,
+// since it polls all the same. In a process, calls that wait for a common resource stand in one line, and only the
+// first talks to the nodes. So a call that waits for several resources holds up those behind it that want only one of
+// them. See docs/waiting.md, and [WithPolling].
 //
 // After an attempt that was turned away because of an overload (see TryLock), Lock waits
 // longer: at least the node timeout, doubled each time up to 5 s, ± 50 %.
@@ -222,11 +215,10 @@ func (r *Redlock) acquisition(ctx context.Context, resources []string, ttl time.
 	return a, nil
 }
 
-// Close ends the Redlock. It refuses new locks with ErrClosed, ends the waits and attempts of
-// running calls, and ends the contexts of Do and KeepAlive with the cause ErrClosed. Then it
-// waits until Do has returned and the locks of KeepAlive have been unlocked or have ended, lets
-// releases that run in the background finish, and closes the connections: those from pools go
-// back to them.
+// Close ends the Redlock. It refuses new locks with ErrClosed, ends the waits and attempts of running calls, and ends
+// the contexts of Do and KeepAlive with the cause ErrClosed. Then it waits until Do has returned and the locks of
+// KeepAlive have been unlocked or have ended, lets releases that run in the background finish, and closes the
+// connections: those from pools go back to them.
 //
 // It never releases a lock that is held, and does not wait for one that is held without
 // KeepAlive: unlock first. Once the connections are closed, Unlock and Extend fail with
@@ -264,9 +256,8 @@ func (r *Redlock) Close(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// disconnect closes the connections, those on which releases are heard of and
-// those of the nodes at the same time, so that one that hangs costs the node
-// timeout once.
+// disconnect closes the connections, those on which releases are heard of and those of the nodes at the same time, so
+// that one that hangs costs the node timeout once.
 func (r *Redlock) disconnect(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, r.defaults.nodeTimeout)
 	defer cancel()

@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -13,20 +14,18 @@ import (
 // worker that finishes the job releases it. resources and token are those of [Lock.Resources] and
 // [Lock.Token] of the handle. Whoever has the handle calls [Lock.Unlock] instead.
 //
-// The lock is handed on with its token. From then on the first process must neither work under it
-// nor extend it. It may drop the handle, which does not hear of the release. Nobody else can
-// extend the lock (docs/faq.md says why). So hand on Until as well: whoever does the work must be
-// done by then, or have the resource check the fence. A token is a secret: whoever has it and
-// reaches the nodes can release the lock.
+// The lock is handed on with its token. From then on the first process must neither work under it nor extend it. It
+// may drop the handle, which does not hear of the release. Nobody else can extend the lock (docs/faq.md says why). So
+// hand on Until as well: whoever does the work must be done by then, or have the resource check the fence. A token is
+// a secret: whoever has it and reaches the nodes can release the lock.
 //
 // Release does what Unlock does, and wakes those who wait. It ignores the cancellation of ctx;
 // the hook gets the values of ctx. It takes at most the node timeout, and before that the
 // connect timeout if no quorum is connected yet. resources must be all of the lock's: those
 // left out stay locked until the ttl ends. [WithMinHold] does not count: the keys are deleted.
 //
-// Nodes that cannot be reached are told when they are back, in the background, for an hour or for
-// WithQuarantine's maxTTL. On a node that is away for longer, the keys of a lock with a longer ttl
-// end with that ttl.
+// Nodes that cannot be reached are told when they are back, in the background, for an hour or for WithQuarantine's
+// maxTTL. On a node that is away for longer, the keys of a lock with a longer ttl end with that ttl.
 //
 // nil means that a quorum of nodes still had the lock's keys, and has confirmed that they are gone
 // now. Unlike Unlock, Release does not know when the lock ends, so it never counts a node that did
@@ -39,9 +38,8 @@ import (
 //     goes on in the background, and may be repeated. The error also matches ErrClosed if Close had
 //     closed the connections meanwhile.
 //
-// Otherwise the error is ErrClosed after Close, or says, before any I/O, what is wrong with an
-// argument. The token is in no error and no event. Simultaneous calls for the same lock are one
-// release.
+// Otherwise the error is ErrClosed after Close, or says, before any I/O, what is wrong with an argument. The token is
+// in no error and no event. Simultaneous calls for the same lock are one release.
 //
 // A request of the first process may still be under way to a node: a lock request, or a repair after an
 // extension. It may arrive after the release and set a key again. That lets in no second holder, but
@@ -71,28 +69,17 @@ func (r *Redlock) Release(ctx context.Context, resources []string, token string)
 // known, unless quarantine bounds all ttls.
 const unknownLife = time.Hour
 
-// foreignClaim is the claim of a token that another process has made. Any node may have
-// its keys.
-func (r *Redlock) foreignClaim(on *target, token string) *claim {
+// releaseForeign releases the lock of a token that another process has made. Any node may have its keys.
+func (r *Redlock) releaseForeign(ctx context.Context, on *target, token string) error {
+	_ = r.connected(context.WithoutCancel(ctx)) // What the end of the Redlock comes to, the nodes say.
 	c := &claim{r: &r.core, target: on, args: []any{token}, tells: true}
-	life := unknownLife
-	if q := r.defaults.quarantine; q > 0 {
-		life = q
-	}
 	// The resource, its key, its bell and the name of the release, and what has pointers to them.
 	size := 1 << 10
 	for _, res := range on.resources {
 		size += 4*len(res) + 1<<7
 	}
-	c.grow(life)
+	c.grow(cmp.Or(r.defaults.quarantine, unknownLife))
 	c.BeginForeign(c, len(r.nodes), size)
-	return c
-}
-
-// releaseForeign asks all nodes to release the lock of that token.
-func (r *Redlock) releaseForeign(ctx context.Context, on *target, token string) error {
-	_ = r.connected(context.WithoutCancel(ctx)) // What the end of the Redlock comes to, the nodes say.
-	c := r.foreignClaim(on, token)
 	rd := r.newRound(ctx, OpRelease, c, c.releaseTelling(time.Now()), node.Release, decideRelease, 0)
 	if v := rd.release(r.defaults.nodeTimeout); v != granted {
 		return orClosed(rd.fail(v.err()))

@@ -40,8 +40,7 @@ func (o *options) delay(number int) time.Duration {
 	return max(waiting.Jitter(d, min(o.retryJitter, d)), minBackoff)
 }
 
-// gaveUp has err say that it is that of a Lock which has used up its retries, while its context has
-// not ended.
+// gaveUp has err say that it is that of a Lock which has used up its retries, while its context has not ended.
 func gaveUp(err error, retries int, began time.Time) error {
 	if e := (*QuorumError)(nil); errors.As(err, &e) && retries > 0 {
 		made := "1 retry"
@@ -66,14 +65,12 @@ func (a *acquisition) nameOwn(err error) {
 	holder, _ := holderOf(e)
 	for _, l := range a.r.watch.Held() {
 		l := l.(*Lock)
-		if holder != "" && slices.ContainsFunc(l.claim.resources, a.has) && l.Holder() == holder {
+		if _, shared := a.shared(l.claim.resources); shared && holder != "" && l.Holder() == holder {
 			e.gaveUp += "; a lock of this Redlock, in this process, holds it"
 			return
 		}
 	}
 }
-
-func (t *target) has(resource string) bool { return slices.Contains(t.resources, resource) }
 
 // freeIn is the time after which need nodes may grant the lock, by what the votes
 // say of the holder's keys; false if they cannot without a release.

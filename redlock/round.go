@@ -16,10 +16,9 @@ import (
 	"github.com/seed6c881748/redlock/internal/tokens"
 )
 
-// A round is one operation on all nodes in parallel. The caller goes on at the
-// decision; the round itself ends, "settles", when the last node has answered
-// or its timer has run out, and needs no goroutine for that: the nodes' readers
-// and the timer drive it. Nodes whose answer is not enough can be asked again.
+// A round is one operation on all nodes in parallel. The caller goes on at the decision; the round itself ends,
+// "settles", when the last node has answered or its timer has run out, and needs no goroutine for that: the nodes'
+// readers and the timer drive it. Nodes whose answer is not enough can be asked again.
 //
 // A round is safe for concurrent use, but that one goroutine calls ask, again and wait.
 type round struct {
@@ -54,8 +53,7 @@ type round struct {
 	settled  chan struct{} // closed when no vote is pending; nil while nobody asks
 }
 
-// An extension is what a round has besides that extends a lock. It is apart to keep
-// a round small.
+// An extension is what a round has besides that extends a lock. It is apart to keep a round small.
 type extension struct {
 	validUntil clockwatch.Deadline    // the end of the lock's validity, before which the quorum must come, too
 	want       func()                 // called when a node says that somebody waits
@@ -81,7 +79,6 @@ type ballot struct {
 	stance node.Stance
 }
 
-// vote returns the ballot as a Vote of the named node.
 func (b ballot) vote(node string) Vote {
 	v := Vote{Node: node, Took: b.took, Err: b.err, stance: b.stance}
 	if b.holder != nil {
@@ -121,9 +118,8 @@ func (rd *round) skip(i int, b ballot) {
 	rd.enter(i, b)
 }
 
-// Receive counts node i's answer. Later ones, and those after the timer, are
-// ignored: what they have left on the node is the release's business, which
-// is queued behind the request on the same connection.
+// Receive counts node i's answer. Later ones, and those after the timer, are ignored: what they have left on the node
+// is the release's business, which is queued behind the request on the same connection.
 func (rd *round) Receive(i int, out node.Outcome, at time.Time) {
 	if out.Unqueued != "" {
 		rd.r.subscriptions.Complain(i, link.NoQueue, fmt.Errorf("not put in line: %s", out.Unqueued))
@@ -162,9 +158,8 @@ func (rd *round) voteOn(task *node.Task, i int, out node.Outcome, at time.Time) 
 	}
 }
 
-// isLateGrant reports whether the answer of node i, to what it was asked before a raise, is a
-// grant with a counter below the fence. To wait for it until the next raise would be to wait
-// for those that do not answer. rd.mu is held.
+// isLateGrant reports whether the answer of node i, to what it was asked before a raise, is a grant with a counter
+// below the fence. To wait for it until the next raise would be to wait for those that do not answer. rd.mu is held.
 func (rd *round) isLateGrant(i int, out node.Outcome) bool {
 	return out.Stance == node.Yes && out.Fence < rd.grants.Exact && rd.requests[i].Task == nil
 }
@@ -241,7 +236,7 @@ func (rd *round) eventLocked(kind EventKind, err error) {
 		return // Without a fence it is no lock yet; what comes of it is told when nodes have raised their counters.
 	}
 	e := Event{
-		Kind: kind, Op: rd.op, Resources: append([]string(nil), rd.claim.resources...), Attempt: int(rd.attempt),
+		Kind: kind, Op: rd.op, Resources: slices.Clone(rd.claim.resources), Attempt: int(rd.attempt),
 		Votes: rd.votesLocked(), Took: time.Since(rd.start), Err: err, Owner: tokens.LabelOf(rd.claim.token()),
 	}
 	e.Overtaken = rd.extension != nil && rd.extension.overtaken()
@@ -295,8 +290,7 @@ func (rd *round) result() (verdict, tally) {
 	return rd.verdict, rd.tally
 }
 
-// fence returns the fence on which a quorum has agreed, 0 if it has not, and how
-// many grants there are.
+// fence returns the fence on which a quorum has agreed, 0 if it has not, and how many grants there are.
 func (rd *round) fence() (fence int64, granted int) {
 	rd.mu.Lock()
 	defer rd.mu.Unlock()
@@ -326,11 +320,11 @@ func (rd *round) fail(reason error) *QuorumError {
 }
 
 func (rd *round) quorumError(reason error) *QuorumError {
-	v, _ := rd.result()
+	rd.mu.Lock()
+	defer rd.mu.Unlock()
 	return &QuorumError{
 		Op: rd.op, Resources: slices.Clone(rd.claim.resources), Need: rd.r.need, Attempt: int(rd.attempt),
-		Votes: rd.copyVotes(), reason: reason,
-		prefix: rd.r.defaults.prefix, cut: v == undecided,
+		Votes: rd.votesLocked(), reason: reason, prefix: rd.r.defaults.prefix, cut: rd.verdict == undecided,
 	}
 }
 

@@ -15,10 +15,9 @@ import (
 // This file is the only one here that knows the scripts and what they answer. Their texts are the
 // files of scripts/, which also say what their keys, arguments and answers are.
 //
-// A lock is one string key per resource, prefix+resource, whose value is the
-// token: the layout of node-redlock and redsync, so that fleets that mix them
-// with this library exclude each other. Everything else that the library
-// stores has reservedMark in its key.
+// A lock is one string key per resource, prefix+resource, whose value is the token: the layout of node-redlock and
+// redsync, so that fleets that mix them with this library exclude each other. Everything else that the library stores
+// has reservedMark in its key.
 
 //go:embed scripts/*.lua
 var scriptFiles embed.FS
@@ -30,9 +29,8 @@ func script(name string, decode func(reply any) node.Outcome) *node.Script {
 	return node.NewScript(name, node.Code(string(text)), decode)
 }
 
-// Keys of another type: GET fails for them. Where a script asks whether a key
-// holds its token it uses pcall, and the answer is no: with call, one such key
-// would keep a release from deleting the others.
+// Keys of another type: GET fails for them. Where a script asks whether a key holds its token it uses pcall, and the
+// answer is no: with call, one such key would keep a release from deleting the others.
 
 // handshakeScripts are loaded into every new connection's server. SCRIPT FLUSH
 // or a restart behind a proxy may still lose them at any moment.
@@ -48,13 +46,10 @@ var grantingScripts, otherScripts = quarantine.Wrap(handshakeScripts)
 var answers = holders.Answers{Taken: ErrTaken, Reserved: errReserved}
 
 // lockScript sets every key to the token, or none.
-var lockScript = alsoDirect(quarantine.Grants(script("lock", answers.Lock)))
+var lockScript = quarantine.Grants(script("lock", answers.Lock))
 
-// alsoDirect has a script for one resource be sent as commands of the server's own where that is possible.
-func alsoDirect(s *node.Script) *node.Script {
-	s.Direct = answers.Direct
-	return s
-}
+// A request to lock one resource is sent as commands of the server's own where that is possible.
+func init() { lockScript.Direct = answers.Direct }
 
 // lockCommand is the lock request of a claim that does not get in line.
 func lockCommand(c *claim) node.Command {
@@ -134,8 +129,7 @@ func undoCommand(c *claim) node.Command {
 	return node.Command{Script: unlockScript, Keys: c.keys, Args: []any{c.args[0], ""}}
 }
 
-// decodeHeld reads the 1 of a script that found its token and the 0 of one
-// that did not, which is that no.
+// decodeHeld reads the 1 of a script that found its token and the 0 of one that did not, which is that no.
 func decodeHeld(name string, no node.Stance) func(any) node.Outcome {
 	return func(reply any) node.Outcome {
 		switch reply {

@@ -10,27 +10,24 @@ import (
 	"github.com/seed6c881748/redlock/internal/tokens"
 )
 
-// When several clients ask for a resource at the same time and their requests
-// reach the nodes in different orders, each may get some votes and none a
-// quorum. Plain Redlock then has no winner: with delays of 0 to 2 ms in about a
-// fifth of the rounds of 3 clients on 3 nodes, in about 70 % of 5 on 5. All would
-// retry, a retry delay later, and might collide again.
+// When several clients ask for a resource at the same time and their requests reach the nodes in different orders,
+// each may get some votes and none a quorum. Plain Redlock then has no winner: with delays of 0 to 2 ms in about a
+// fifth of the rounds of 3 clients on 3 nodes, in about 70 % of 5 on 5. All would retry, a retry delay later, and
+// might collide again.
 //
-// But a refusal names the holder's digest, so every contender sees nearly the
-// same tally. The one that leads it keeps its votes and asks the nodes that
-// refused it again, while the others give theirs back. That takes about one
-// round trip more.
+// But a refusal names the holder's digest, so every contender sees nearly the same tally. The one that leads it keeps
+// its votes and asks the nodes that refused it again, while the others give theirs back. That takes about one round
+// trip more.
 //
-// Safety does not hang on any of this. A lock is still only a quorum within its
-// validity; contenders that see different tallies fall back to giving back
-// and waiting for a random time. Where the round trip to a node that is needed is
-// a good part of the node timeout, there may be no time to find a winner.
+// Safety does not hang on any of this. A lock is still only a quorum within its validity; contenders that see
+// different tallies fall back to giving back and waiting for a random time. Where the round trip to a node that is
+// needed is a good part of the node timeout, there may be no time to find a winner.
 
 // A split is the resolution of one attempt's split vote.
 type split struct {
-	contest
-
 	c      *candidate    // that contends now
+	until  time.Time     // no node is asked after this
+	votes  []Vote        // the latest ones that were split
 	pace   time.Duration // about a round trip
 	asked  int           // how often it led and asked again
 	paused int           // how often it gave way
@@ -47,7 +44,7 @@ func newSplit(c *candidate) *split {
 	pace := max(time.Since(c.start), minPace)
 	s := &split{c: c, pace: pace, end: c.start.Add(2 * c.o.nodeTimeout)}
 	s.until = time.Now().Add(splitLimit(c.o.nodeTimeout, pace))
-	c.contest = &s.contest
+	c.split = s
 	return s
 }
 
@@ -65,8 +62,7 @@ const (
 	enough = 20 * time.Millisecond
 )
 
-// resolve has the attempt's candidates contend, one after the other, until there is a winner or no time
-// is left.
+// resolve has the attempt's candidates contend, one after the other, until there is a winner or no time is left.
 func (s *split) resolve() (*Lock, error) {
 	for {
 		l, err := s.contend()
@@ -83,24 +79,21 @@ func (s *split) resolve() (*Lock, error) {
 			return nil, c.round.fail(ErrTaken)
 		}
 		s.c = c.newCandidate(c.ctx, c.num, c.turn)
-		s.c.contest = &s.contest
+		s.c.split = s
 		if l, err = s.c.lock(); !errors.Is(err, errSplit) {
 			return l, err
 		}
 	}
 }
 
-// contend takes the candidate, whose votes are split, as far as it goes. It returns
-// errSplit, with the claim released, if another candidate leads and there is time to
-// look again.
+// contend takes the candidate, whose votes are split, as far as it goes. It returns errSplit, with the claim
+// released, if another candidate leads and there is time to look again.
 func (s *split) contend() (*Lock, error) {
 	c := s.c
 	for {
-		votes := s.gather()
-		s.votes = votes
-		s.watch(votes)
-		mine, _ := countHolders(votes)
-		_, most := top(votes)
+		s.votes = s.gather()
+		mine, rival, most := countVotes(s.votes)
+		s.watch(rival)
 		ended := c.r.calls.Ended(c.ctx)
 		switch {
 		case most >= c.r.need, ended == nil && (s.over() || mine == 0):
@@ -114,7 +107,7 @@ func (s *split) contend() (*Lock, error) {
 			s.counted = true
 			c.r.counters.Splits.Add(1)
 		}
-		if !leads(tokens.Digest(c.claim.token()), votes) {
+		if mine < most || mine == most && tokens.Digest(c.claim.token()) >= rival { // Of equals the smallest digest leads.
 			c.release(false)
 			return nil, errSplit
 		}
@@ -131,13 +124,12 @@ func (s *split) contend() (*Lock, error) {
 // watch notes who else has the most votes. A candidate wins, or gives its votes back. One that stays may be nobody who
 // contends: a holder that has most of its votes on slow nodes, or what a lost one has left. Then there is nothing to
 // settle without the slow nodes: their votes are waited for, as long as an attempt may take.
-func (s *split) watch(votes []Vote) {
-	rival, _ := top(votes)
+func (s *split) watch(rival string) {
 	if rival != s.rival {
 		s.rival, s.seen = rival, 0
 	}
 	isOut := func(v Vote) bool { return v.stance == node.Pending }
-	if s.seen++; s.seen > maxSeen && slices.ContainsFunc(votes, isOut) {
+	if s.seen++; s.seen > maxSeen && slices.ContainsFunc(s.votes, isOut) {
 		s.stuck, s.until = true, s.end
 	}
 }
@@ -153,29 +145,25 @@ func (s *split) gather() []Vote {
 	if s.stuck {
 		wait = time.Until(s.until)
 	}
-	patience := time.NewTimer(min(wait, time.Until(s.until)))
-	defer patience.Stop()
 	select {
 	case <-s.c.round.allVoted():
-	case <-patience.C:
+	case <-time.After(min(wait, time.Until(s.until))):
 	case <-s.c.ctx.Done():
 	case <-s.c.r.calls.Closing:
 	}
 	return s.c.round.copyVotes()
 }
 
-// again is how long the leader waits before it asks again: the others' releases
-// are on the way, so about a round trip, random and growing a little, so that a
-// vote that stays split costs the nodes little.
+// again is how long the leader waits before it asks again: the others' releases are on the way, so about a round
+// trip, random and growing a little, so that a vote that stays split costs the nodes little.
 func (s *split) again() time.Duration {
 	s.asked++
 	return s.atMost(s.pace / 4 * time.Duration(3+s.asked))
 }
 
-// pause is how long one that gave its votes back stays away: longer than the
-// leader takes, as a candidate that comes back too early takes away the very votes
-// that were given back. It doubles every time. (With 20 ms at most, two callers whose round trip to
-// two nodes is 25 ms hindered each other until neither had time left.)
+// pause is how long one that gave its votes back stays away: longer than the leader takes, as a candidate that comes
+// back too early takes away the very votes that were given back. It doubles every time. (With 20 ms at most, two
+// callers whose round trip to two nodes is 25 ms hindered each other until neither had time left.)
 func (s *split) pause() time.Duration {
 	d := s.pace << min(2+s.paused, 10)
 	s.paused++
@@ -188,36 +176,20 @@ func (s *split) atMost(d time.Duration) time.Duration {
 	return max(0, min(d/2+rand.N(d+1), time.Until(s.until)))
 }
 
-// countHolders returns how many votes this candidate has, and how many each other digest.
-func countHolders(votes []Vote) (mine int, others map[string]int) {
-	others = make(map[string]int, len(votes))
+// countVotes returns how many votes this candidate has, which other token was seen on the most nodes, of equals the
+// smallest digest, and on how many.
+func countVotes(votes []Vote) (mine int, rival string, most int) {
+	others := make(map[string]int, len(votes))
 	for _, v := range votes {
 		switch v.stance {
 		case node.Yes:
 			mine++
 		case node.No:
 			others[v.Holder]++
-		case node.Silent, node.Pending, node.Gone:
+			if n := others[v.Holder]; n > most || n == most && v.Holder < rival {
+				rival, most = v.Holder, n
+			}
 		}
 	}
-	return mine, others
-}
-
-// top returns which other token was seen on the most nodes, of equals the smallest digest, and on how many.
-func top(votes []Vote) (rival string, most int) {
-	_, others := countHolders(votes)
-	for holder, n := range others {
-		if n > most || n == most && holder < rival {
-			rival, most = holder, n
-		}
-	}
-	return rival, most
-}
-
-// leads reports whether the candidate with this digest has the most of the votes; of
-// equals the smallest digest leads.
-func leads(digest string, votes []Vote) bool {
-	mine, _ := countHolders(votes)
-	rival, most := top(votes)
-	return mine > most || mine > 0 && mine == most && digest < rival
+	return mine, rival, most
 }

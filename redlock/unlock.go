@@ -27,17 +27,15 @@ const (
 	released                 // one has come to a final result
 )
 
-// Unlock releases the lock. From the call on, the lock is no longer held, whatever the result.
-// Unlock ignores the cancellation of ctx, and takes at most the node timeout. The hook gets the
-// values of ctx.
+// Unlock releases the lock. From the call on, the lock is no longer held, whatever the result. Unlock ignores the
+// cancellation of ctx, and takes at most the node timeout. The hook gets the values of ctx.
 //
 // It stops KeepAlive first: an extension that is on its way can neither revive the lock nor
 // delay the release. With [WithMinHold], keys whose time is not over yet are not deleted, but
 // set to expire at that time; everything else is the same.
 //
-// nil means that the lock was held when the call began, by this holder's clocks, and that a
-// quorum of nodes has confirmed that its keys are gone. After a success, further calls return
-// nil without I/O.
+// nil means that the lock was held when the call began, by this holder's clocks, and that a quorum of nodes has
+// confirmed that its keys are gone. After a success, further calls return nil without I/O.
 //
 // An error that matches ErrLost means that the lock was not held to the end, so that somebody
 // else may have had it while the work went on. The remaining keys are still released. It is
@@ -47,9 +45,8 @@ const (
 //   - ErrLost if the nodes say so now: the key was gone or another's on so many nodes that no
 //     quorum held it. (In a repeated call it is ErrExpired if Until has passed.)
 //
-// Every other error matches ErrNoQuorum: too few nodes answered. Such a release may be repeated;
-// nodes that come back within the keys' life are told in the background in any case, while the
-// Redlock is open.
+// Every other error matches ErrNoQuorum: too few nodes answered. Such a release may be repeated; nodes that come back
+// within the keys' life are told in the background in any case, while the Redlock is open.
 //
 // Errors from the nodes are a *[QuorumError], and match ErrClosed, too, if [Redlock.Close] had
 // closed the connections.
@@ -72,11 +69,10 @@ func (l *Lock) unlock(ctx context.Context) error {
 	case released:
 		defer l.mu.Unlock()
 		return l.released.result
-	case unreleased, unconfirmed:
 	}
 	now := time.Now()
 	repeated := l.released.stage != unreleased
-	late, end := l.beginUnlock(now)
+	late, end := l.beginUnlock(now, repeated)
 	h := l.hold
 	l.mu.Unlock()
 	l.r.watch.Remove(l, &l.entry)
@@ -112,15 +108,13 @@ func (l *Lock) sameUnlock() error {
 	return l.released.result
 }
 
-// beginUnlock ends the lock, and says whether Until has passed. end is to be called
-// without l.mu, which is held here.
-func (l *Lock) beginUnlock(now time.Time) (late bool, end func()) {
-	first := l.released.stage == unreleased
+// beginUnlock ends the lock, and says whether Until has passed. end is to be called without l.mu, which is held here.
+func (l *Lock) beginUnlock(now time.Time, repeated bool) (late bool, end func()) {
 	l.released.stage = releasing
 	l.released.begun.Store(true)
 	prior := l.errLocked(now)
 	late = errors.Is(prior, ErrExpired) || l.until.Passed(l.r.clock.At(now))
-	if first {
+	if !repeated {
 		l.released.endedBefore = prior
 	}
 	l.end(ErrLost, now)
@@ -130,7 +124,6 @@ func (l *Lock) beginUnlock(now time.Time) (late bool, end func()) {
 	return late, l.hold.endLocked(l.released.endedBefore, now)
 }
 
-// release asks all nodes to release the lock.
 func (l *Lock) release(ctx context.Context, now time.Time, repeated bool) (*round, verdict) {
 	l.claim.tellOthers()
 	rd := l.r.newRound(ctx, OpUnlock, l.claim, l.claim.releaseTelling(now), node.Release, decideUnlock, 0)
@@ -183,10 +176,9 @@ func (l *Lock) endUnlock(rd *round, v verdict, late, repeated bool) error {
 	return l.released.result
 }
 
-// unlockReason is why an Unlock fails on which the nodes' verdict is v, nil if it does
-// not. What the holder's own clocks have said counts before what the nodes say: keys
-// that outlive Until for the drift allowance, and nodes that do not answer, must not
-// make a lock that had ended look like one that was held to the end. l.mu is held.
+// unlockReason is why an Unlock fails on which the nodes' verdict is v, nil if it does not. What the holder's own
+// clocks have said counts before what the nodes say: keys that outlive Until for the drift allowance, and nodes that
+// do not answer, must not make a lock that had ended look like one that was held to the end. l.mu is held.
 func (l *Lock) unlockReason(v verdict, late bool) error {
 	switch {
 	case l.released.endedBefore != nil:

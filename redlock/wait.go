@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,9 +12,8 @@ import (
 	"github.com/seed6c881748/redlock/internal/waiting"
 )
 
-// attempts makes attempts until one succeeds or is not worth repeating. Whoever is
-// refused waits; see package waiting for in which order, and link.Subscriptions for how a
-// release is heard of.
+// attempts makes attempts until one succeeds or is not worth repeating. Whoever is refused waits; see package waiting
+// for in which order, and link.Subscriptions for how a release is heard of.
 func (a *acquisition) attempts(ctx context.Context) (l *Lock, err error) {
 	if a.o.polling || a.o.retryCount == 0 {
 		return a.poll(ctx)
@@ -120,8 +120,7 @@ func wasCut(err error) bool {
 	return errors.As(err, &cut)
 }
 
-// waitInLine has the waiter in line until it has the lock or gives up. last is what its
-// attempts have seen so far.
+// waitInLine has the waiter in line until it has the lock or gives up. last is what its attempts have seen so far.
 func (w *waiter) waitInLine(ctx context.Context, attempts int, last error) (*Lock, error) {
 	a := w.a
 	a.r.counters.Waiting.Add(1)
@@ -214,10 +213,9 @@ func (w *waiter) attempt(ctx context.Context, why waiting.Reason, s waiting.Stat
 		q.Remember(w.queued, forOthers(err))
 		return l, err
 	}
-	// A release that is heard of is the turn: where the nodes' lines differ, all that were told come, and
-	// one wins. Nobody gives way who hears of too few releases to have a turn of its own, or it would find
-	// each one left to another. As it becomes head it does, and gets in line, in any case: if it does not
-	// listen yet, it does so soon.
+	// A release that is heard of is the turn: where the nodes' lines differ, all that were told come, and one wins.
+	// Nobody gives way who hears of too few releases to have a turn of its own, or it would find each one left to
+	// another. As it becomes head it does, and gets in line, in any case: if it does not listen yet, it does so soon.
 	some, enough := a.r.subscriptions.Up()
 	t := turn{began: w.queued.Began(), yields: why == waiting.ByTurn || enough && why != waiting.ByRelease}
 	t.inLine = t.yields || some
@@ -233,9 +231,8 @@ func (w *waiter) attempt(ctx context.Context, why waiting.Reason, s waiting.Stat
 	return l, err
 }
 
-// recent is since when an answer to another waiter may stand for one of w: since its
-// own last retry where nobody asks regularly, and otherwise longer ago than any head
-// should need for the next.
+// recent is since when an answer to another waiter may stand for one of w: since its own last retry where nobody asks
+// regularly, and otherwise longer ago than any head should need for the next.
 func (w *waiter) recent(s waiting.State) time.Time {
 	o := w.a.o
 	age := 2 * (o.retryDelay + o.retryJitter + o.nodeTimeout)
@@ -303,8 +300,7 @@ func see(c *waiting.Call, err error) {
 	c.Holder, c.HolderOwner = holderOf(refusal(err))
 }
 
-// errNoRetry is the cause in the event of a call that a user's function has ended, by a
-// panic or with its goroutine.
+// errNoRetry is the cause in the event of a call that a user's function has ended, by a panic or with its goroutine.
 var errNoRetry = errors.New("a function of WithRetryIf or WithRetryBackoff has not returned")
 
 // lock makes the attempts, and sends the event of the call's end, also if a user's function panics.
@@ -327,9 +323,7 @@ func (a *acquisition) attemptsInTime(ctx context.Context) (*Lock, error) {
 	defer cancel()
 	l, err := a.attempts(limited)
 	if e := (*waitError)(nil); errors.As(err, &e) && errors.Is(e.cause, context.DeadlineExceeded) {
-		if e.cause = ctx.Err(); e.cause == nil {
-			e.cause = fmt.Errorf("redlock: waited for %v", a.o.wait)
-		}
+		e.cause = cmp.Or(ctx.Err(), fmt.Errorf("redlock: waited for %v", a.o.wait))
 	}
 	return l, err
 }
@@ -341,9 +335,8 @@ func (a *acquisition) pace() waiting.Pace {
 	}
 }
 
-// putOff has the timer wait for the end of the reservation that an attempt has found: the resource is
-// free, which is no failure, and nothing to ask retryIf about. It returns false for a timed retry that
-// counts all the same.
+// putOff has the timer wait for the end of the reservation that an attempt has found: the resource is free, which is
+// no failure, and nothing to ask retryIf about. It returns false for a timed retry that counts all the same.
 func putOff(p *waiting.Timer, why waiting.Reason, err error) bool {
 	expect(p, why, err)
 	return p.PutOff() || why != waiting.ByTick

@@ -74,10 +74,8 @@ func (g *Group) Ended(ctx context.Context) error {
 
 // Sleep waits for d. It returns an error when ctx or the group ended first.
 func (g *Group) Sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
 	select {
-	case <-t.C:
+	case <-time.After(d):
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()

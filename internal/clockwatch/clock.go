@@ -6,15 +6,13 @@ import (
 	"time"
 )
 
-// A Clock says by how much the monotonic clock is behind. The monotonic clock is right while the
-// machine is awake, but may stand still while it sleeps (golang.org/issue/24595). The other
-// clocks go on then: the wall clock, which can be set, and on some systems a clock that counts
-// the sleep.
+// A Clock says by how much the monotonic clock is behind. The monotonic clock is right while the machine is awake,
+// but may stand still while it sleeps (golang.org/issue/24595). The other clocks go on then: the wall clock, which
+// can be set, and on some systems a clock that counts the sleep.
 //
-// Its lead grows by whatever one of them gains on the monotonic clock, and never shrinks. So a
-// wall clock that is set forward ends locks early, and one that is set back changes nothing: the
-// step back must not hide the next sleep, as it would if the clock were compared with a time from
-// before the step.
+// Its lead grows by whatever one of them gains on the monotonic clock, and never shrinks. So a wall clock that is set
+// forward ends locks early, and one that is set back changes nothing: the step back must not hide the next sleep, as
+// it would if the clock were compared with a time from before the step.
 type Clock struct {
 	wall  func() time.Duration         // what is added to the wall clock
 	slept func() (time.Duration, bool) // how long the machine has slept since it was started, if the system says so
@@ -41,19 +39,16 @@ func NewClock(wall func() time.Duration) *Clock { return newClock(wall, slept) }
 
 func newClock(wall func() time.Duration, slept func() (time.Duration, bool)) *Clock {
 	c := &Clock{wall: wall, slept: slept, born: time.Now()}
-	c.last.Store(&reading{skew: c.skew(c.born)})
-	if d, ok := slept(); ok {
-		c.last.Load().slept = d
-	}
+	asleep, _ := slept()
+	c.last.Store(&reading{skew: c.skew(c.born), slept: asleep})
 	return c
 }
 
 // Now returns the time and the lead, for a [Deadline].
 func (c *Clock) Now() (now time.Time, lead time.Duration) { return c.At(time.Now()) }
 
-// At returns now with its lead, or, if the clocks have moved since they were read, the time when
-// it reads them: never a lead from after a sleep with a time from before it, as a deadline made
-// of these would be too late by that sleep.
+// At returns now with its lead, or, if the clocks have moved since they were read, the time when it reads them: never
+// a lead from after a sleep with a time from before it, as a deadline made of these would be too late by that sleep.
 func (c *Clock) At(now time.Time) (at time.Time, lead time.Duration) {
 	if last := c.last.Load(); c.isAt(last, now) {
 		return now, last.lead

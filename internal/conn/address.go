@@ -95,16 +95,14 @@ func urlTarget(u *url.URL) (target, error) {
 	if u.Port() == "" {
 		host = net.JoinHostPort(u.Hostname(), "6379")
 	}
-	queried, asked, err := databaseIn(u)
+	queried, err := databaseIn(u)
 	switch {
 	case err != nil:
 		return target{}, err
-	case asked && db != "":
+	case queried != "" && db != "":
 		return target{}, errors.New("a database in the path and in the query")
-	case asked:
-		db = queried
 	}
-	t, err := tcpTarget(host, db)
+	t, err := tcpTarget(host, db+queried)
 	if u.Scheme == "rediss" || u.Scheme == "valkeys" {
 		t.options = append(t.options, redis.DialUseTLS(true))
 	}
@@ -140,7 +138,7 @@ func unixTarget(u *url.URL) (target, error) {
 		return target{}, errSocket
 	}
 	t := target{name: u.Path, network: "unix", address: u.Path}
-	db, _, err := databaseIn(u)
+	db, err := databaseIn(u)
 	if err != nil {
 		return target{}, err
 	}
@@ -150,19 +148,19 @@ func unixTarget(u *url.URL) (target, error) {
 // nameRE finds what can only be the name of an option, as other clients have them in queries.
 var nameRE = regexp.MustCompile(`^[a-z_]{1,32}$`)
 
-// databaseIn returns the database that a query names, if it has one. A query with anything
+// databaseIn returns the database that a query names, empty for none. A query with anything
 // else is an error, as it would do nothing. That names it, unless it may be a part of a
 // password: one with a ? in it leaves its @ in the query.
-func databaseIn(u *url.URL) (db string, ok bool, err error) {
+func databaseIn(u *url.URL) (db string, err error) {
 	if u.Fragment != "" {
-		return "", false, errors.New("a fragment means nothing here")
+		return "", errors.New("a fragment means nothing here")
 	}
 	values, err := url.ParseQuery(u.RawQuery)
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		switch {
 		case name == "db":
 		case nameRE.MatchString(name) && values.Get(name) != "" && err == nil && !strings.Contains(u.RawQuery, "@"):
-			return "", false, fmt.Errorf("%q in the query means nothing here (only db does)", name)
+			return "", fmt.Errorf("%q in the query means nothing here (only db does)", name)
 		default:
 			err = errQuery
 		}
@@ -170,15 +168,15 @@ func databaseIn(u *url.URL) (db string, ok bool, err error) {
 	all := values["db"]
 	switch {
 	case err != nil:
-		return "", false, errQuery
+		return "", errQuery
 	case len(all) == 0:
-		return "", false, nil
+		return "", nil
 	case len(all) > 1:
-		return "", false, errors.New("more than one database in the query")
+		return "", errors.New("more than one database in the query")
 	case all[0] == "":
-		return "", false, errors.New("database: want a number")
+		return "", errors.New("database: want a number")
 	}
-	return all[0], true, nil
+	return all[0], nil
 }
 
 var errQuery = errors.New("what is in the query means nothing here (only db does)")

@@ -50,18 +50,15 @@ func IsReply(err error) bool {
 // connection has wrapped; empty for other errors.
 func ErrorCode(err error) string {
 	var reply redis.Error
-	if !errors.As(err, &reply) {
-		return ""
-	}
+	errors.As(err, &reply)
 	code, _, _ := strings.Cut(string(reply), " ")
 	return code
 }
 
-// wrongServerRE finds the errors by which a server says that it is not, or not any more,
-// the one for writes of this client, also where a script has met them in Redis before 7.
-// The address may lead elsewhere by now: to the new master after a failover behind a name
-// or a virtual IP; and whoever dials anew also authenticates anew. What a server refuses
-// for a time (LOADING, BUSY, MISCONF, OOM), or to this user (NOPERM), is no reason to leave.
+// wrongServerRE finds the errors by which a server says that it is not, or not any more, the one for writes of this
+// client, also where a script has met them in Redis before 7. The address may lead elsewhere by now: to the new
+// master after a failover behind a name or a virtual IP; and whoever dials anew also authenticates anew. What a
+// server refuses for a time (LOADING, BUSY, MISCONF, OOM), or to this user (NOPERM), is no reason to leave.
 var wrongServerRE = regexp.MustCompile(`(?:^|: -)(?:READONLY|MASTERDOWN|NOAUTH) `)
 
 // WrongServer returns an error if err is a reply of a server that is the wrong one.

@@ -17,11 +17,10 @@ import (
 // context, return nothing, or panic. None of it may cost more than this node's vote.
 
 const (
-	// MaxStuck is how many borrowings of a Source may be stuck, that is, have not ended
-	// in time and are waited for by nobody: each is a goroutine in a Pool that ignores
-	// its context. Beyond it a further one is risked only every StuckPause. Not
-	// never: those that are stuck may be stuck for good, and the node has to
-	// come back when the network does.
+	// MaxStuck is how many borrowings of a Source may be stuck, that is, have not ended in time and are waited for by
+	// nobody: each is a goroutine in a Pool that ignores its context. Beyond it a further one is risked only every
+	// StuckPause. Not never: those that are stuck may be stuck for good, and the node has to come back when the
+	// network does.
 	MaxStuck = 64
 
 	// StuckPause is how long no further borrowing is risked.
@@ -36,7 +35,8 @@ var (
 
 // A Source gets connections from a Pool. It is safe for concurrent use.
 type Source struct {
-	pool Pool
+	pool  Pool
+	fixed bool // the user has said where connections must be
 
 	// Fresh has connections be new ones: what a *redis.Pool has kept may lead to where its address led before. They are
 	// dialled past it. With each, one of its own is borrowed and closed, which has the place that the pool counts for
@@ -46,19 +46,23 @@ type Source struct {
 	mu       sync.Mutex // the pool is called without it
 	stuck    int        // calls of the pool that have not returned
 	called   time.Time  // when the pool was last called
-	database int        // where new connections of a *redis.Pool are, as far as is known
+	database int        // where connections must be; if not fixed, where new ones of a *redis.Pool are, as far as is known
 }
 
 // NewSource returns a Source over a pool.
-func NewSource(p Pool) *Source { return &Source{pool: p} }
+func NewSource(p Pool) *Source {
+	if d, ok := p.(*DatabasePool); ok {
+		return &Source{pool: d.Pool, database: d.Database, fixed: true}
+	}
+	return &Source{pool: p}
+}
 
-// Borrow gets a connection from the pool but does not wait longer than ctx,
-// whatever the pool does: a plain Dial, an AUTH in it or a TestOnBorrow may
-// hang. What such a call returns in the end is given back.
+// Borrow gets a connection from the pool but does not wait longer than ctx, whatever the pool does: a plain Dial, an
+// AUTH in it or a TestOnBorrow may hang. What such a call returns in the end is given back.
 func (s *Source) Borrow(ctx context.Context) (*Wire, error) {
 	w, err := s.borrowFrom(ctx, s.pool)
-	p := s.redisPool()
-	if err != nil || p == nil || !s.Fresh.Load() {
+	p, ok := s.pool.(*redis.Pool)
+	if err != nil || !ok || !s.Fresh.Load() {
 		return w, err
 	}
 	w.Abort()
@@ -71,30 +75,20 @@ func (s *Source) Borrow(ctx context.Context) (*Wire, error) {
 	return fresh, nil
 }
 
-// redisPool is the pool, if it is redigo's.
-func (s *Source) redisPool() *redis.Pool {
-	p := s.pool
-	if d, ok := p.(*DatabasePool); ok {
-		p = d.Pool
-	}
-	r, _ := p.(*redis.Pool)
-	return r
-}
-
 // dialsOf returns a pool of new connections that are made as p makes them.
 func dialsOf(p *redis.Pool) *redis.Pool { return &redis.Pool{Dial: p.Dial, DialContext: p.DialContext} }
 
 func (s *Source) borrowFrom(ctx context.Context, pool Pool) (*Wire, error) {
+	began := time.Now()
 	s.mu.Lock()
-	if s.stuck >= MaxStuck && time.Since(s.called) < StuckPause {
+	if s.stuck >= MaxStuck && began.Sub(s.called) < StuckPause {
 		s.mu.Unlock()
 		return nil, errStuck
 	}
 	s.stuck++
-	s.called = time.Now()
+	s.called = began
 	s.mu.Unlock()
 	got := make(chan borrowing)
-	began := time.Now()
 	go s.getConn(ctx, pool, got)
 	select {
 	case b := <-got:
@@ -119,12 +113,12 @@ func (s *Source) Stuck() int {
 
 // IsSpent reports whether all connections that a *redis.Pool may have are in use.
 func (s *Source) IsSpent() bool {
-	r := s.redisPool()
-	if r == nil || r.MaxActive <= 0 {
+	p, ok := s.pool.(*redis.Pool)
+	if !ok || p.MaxActive <= 0 {
 		return false
 	}
-	stats := r.Stats()
-	return stats.ActiveCount >= r.MaxActive && stats.IdleCount == 0
+	stats := p.Stats()
+	return stats.ActiveCount >= p.MaxActive && stats.IdleCount == 0
 }
 
 // A borrowing is what the pool has returned.
@@ -133,8 +127,7 @@ type borrowing struct {
 	err  error
 }
 
-// getConn calls the pool, on a goroutine of its own. What nobody waits for any more it
-// gives back.
+// getConn calls the pool, on a goroutine of its own. What nobody waits for any more it gives back.
 func (s *Source) getConn(ctx context.Context, pool Pool, got chan<- borrowing) {
 	b := borrowing{err: errGone} // Unless it returns: runtime.Goexit cannot be recovered from.
 	defer func() {
@@ -157,9 +150,6 @@ func (s *Source) getConn(ctx context.Context, pool Pool, got chan<- borrowing) {
 
 func getContext(ctx context.Context, p Pool) (c redis.Conn, err error) {
 	defer recovered("the pool's GetContext", &err)
-	if d, ok := p.(*DatabasePool); ok {
-		p = d.Pool
-	}
 	if d, ok := p.(*Dialer); ok {
 		return d.getLoggingIn(ctx)
 	}

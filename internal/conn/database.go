@@ -8,15 +8,13 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// A pool that the application uses, too, may hand out a connection on which it has
-// selected another database. Locks taken there exclude nobody. So the handshake finds out
-// whether the connection is where it should be; one that is not is ended, and the pool's
-// next one tried.
+// A pool that the application uses, too, may hand out a connection on which it has selected another database. Locks
+// taken there exclude nobody. So the handshake finds out whether the connection is where it should be; one that is
+// not is ended, and the pool's next one tried.
 //
-// It asks with MOVE: of a key that never exists, to the database where the connection
-// should be. "Source and destination are the same" is then the answer, 0 if it is
-// elsewhere, and nothing is changed in either case. MOVE is as old as databases;
-// CLIENT INFO is not known before Redis 6.2, and SELECT would change what is the pool's.
+// It asks with MOVE: of a key that never exists, to the database where the connection should be. "Source and
+// destination are the same" is then the answer, 0 if it is elsewhere, and nothing is changed in either case. MOVE is
+// as old as databases; CLIENT INFO is not known before Redis 6.2, and SELECT would change what is the pool's.
 //
 // A connection of a Dialer's is nobody else's, and where its address says.
 
@@ -35,9 +33,8 @@ func (e *DatabaseError) Error() string {
 		"the application has selected it, or the pool's database is to be named with InDatabase", in, e.want)
 }
 
-// DatabaseQuestion returns the command that asks whether a connection is in the database
-// where the pool's connections must be; false where it cannot be anywhere else. key is one
-// that never exists.
+// DatabaseQuestion returns the command that asks whether a connection is in the database where the pool's connections
+// must be; false where it cannot be anywhere else. key is one that never exists.
 func (s *Source) DatabaseQuestion(w *Wire, key string) (command []any, asks bool) {
 	want, asks := s.expectedDatabase()
 	if !asks || w.own {
@@ -62,7 +59,7 @@ func (s *Source) Misplaced(ctx context.Context, w *Wire, key string) error {
 	if err != nil {
 		return err
 	}
-	if p, ok := s.pool.(*redis.Pool); ok && in >= 0 {
+	if p, ok := s.pool.(*redis.Pool); ok && !s.fixed && in >= 0 {
 		if fresh, err := s.freshDatabase(ctx, p, key); err != nil {
 			return err
 		} else if fresh == in {
@@ -75,28 +72,15 @@ func (s *Source) Misplaced(ctx context.Context, w *Wire, key string) error {
 	return &DatabaseError{in, want}
 }
 
-// expectedDatabase is where the pool's connections must be; false where they cannot be
-// anywhere else.
+// expectedDatabase is where the pool's connections must be; false where they cannot be anywhere else.
 func (s *Source) expectedDatabase() (int, bool) {
-	switch p := s.pool.(type) {
-	case *Dialer:
-		return 0, false
-	case *DatabasePool:
-		_, own := p.Pool.(*Dialer)
-		return p.Database, !own
-	default:
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return s.database, true
-	}
+	_, own := s.pool.(*Dialer)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.database, !own
 }
 
 func moveCommand(key string, database int) []any { return []any{"MOVE", key, database} }
-
-// isIn reads the answer to a MOVE.
-func isIn(a Answer) bool {
-	return a.Err != nil && strings.Contains(a.Err.Error(), "source and destination objects are the same")
-}
 
 // databaseOf returns in which database a connection is, -1 if that is not found out.
 func databaseOf(ctx context.Context, w *Wire, key string) (int, error) {
@@ -109,7 +93,7 @@ func databaseOf(ctx context.Context, w *Wire, key string) (int, error) {
 		return 0, err
 	}
 	for i, a := range answers {
-		if isIn(a) {
+		if a.Err != nil && strings.Contains(a.Err.Error(), "source and destination objects are the same") {
 			return i, nil
 		}
 	}

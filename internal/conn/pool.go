@@ -44,9 +44,6 @@ func CheckPool(p Pool) error {
 
 // isNil reports whether a Pool is nil, or a nil pointer or function.
 func isNil(p Pool) bool {
-	if p == nil {
-		return true
-	}
 	v := reflect.ValueOf(p)
-	return (v.Kind() == reflect.Pointer || v.Kind() == reflect.Func) && v.IsNil()
+	return p == nil || (v.Kind() == reflect.Pointer || v.Kind() == reflect.Func) && v.IsNil()
 }

@@ -1,3 +1,7 @@
+// Package conn is one connection to a Redis server: redigo's, made abortable from any
+// goroutine, bounded in what it reads, batched in what it writes, and got from a pool
+// that may do anything. It knows addresses, databases, errors of servers and the limits of
+// replies. It does not know scripts, tokens or locks, nor that there are several servers.
 package conn
 
 import (
@@ -7,9 +11,8 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// A Wire is a borrowed connection that may be aborted from any goroutine,
-// whatever else is being done with it, until it is given back. Besides, one goroutine
-// may send and flush while another one receives, which redigo allows.
+// A Wire is a borrowed connection that may be aborted from any goroutine, whatever else is being done with it, until
+// it is given back. Besides, one goroutine may send and flush while another one receives, which redigo allows.
 type Wire struct {
 	link
 
@@ -22,23 +25,13 @@ type Wire struct {
 
 // A link is how a Wire reaches the server: through redigo, or past it.
 type link interface {
-	// Err returns why the connection is broken; nil if it is not.
-	Err() error
+	Err() error                                         // why the connection is broken; nil if it is not
+	Send(command string, args ...any) error             // queues a command
+	SendEncoded(commands []byte) (sent bool, err error) // queues what AppendCommand has made, if that need not go through redigo
+	Flush() error                                       // writes what was sent
+	Abort()                                             // closes the socket at once
 
-	// Send queues a command.
-	Send(command string, args ...any) error
-
-	// SendEncoded queues what AppendCommand has made, if that need not go through redigo.
-	SendEncoded(commands []byte) (sent bool, err error)
-
-	// Flush writes what was sent.
-	Flush() error
-
-	// Abort closes the socket at once.
-	Abort()
-
-	// GiveBack returns the connection to its pool. Nobody may be sending or
-	// receiving on it any more.
+	// GiveBack returns the connection to its pool. Nobody may be sending or receiving on it any more.
 	GiveBack()
 
 	abortable(ctx context.Context) error
@@ -65,8 +58,7 @@ func newWire(c redis.Conn) *Wire {
 // them, to batch or to log them: a slice that was sent there must not be changed any more.
 func (w *Wire) Encodes() bool { return w.own }
 
-// Abortable returns an error if a connection behind the pool's cannot be aborted,
-// which it must. It does no I/O.
+// Abortable returns an error if a connection behind the pool's cannot be aborted, which it must. It does no I/O.
 func (w *Wire) Abortable(ctx context.Context) error {
 	if w.own {
 		return nil // Through redigo, a login that is queued would be I/O.

@@ -3,7 +3,6 @@ package dispatch
 import (
 	"slices"
 	"sync"
-	"time"
 )
 
 // RecentSize is how many events a Recent keeps.
@@ -13,8 +12,7 @@ const RecentSize = 64
 type Recent[E any] struct {
 	mu     sync.Mutex // calls nothing, so that events may be added with any other held
 	events []E
-	next   int                  // where the next one goes when all places are taken
-	last   map[string]time.Time // by kind, when IsDue has said yes
+	next   int // where the next one goes when all places are taken
 }
 
 // Add adds an event, in the place of the oldest one if there are RecentSize.
@@ -27,20 +25,6 @@ func (r *Recent[E]) Add(e E) {
 	}
 	r.events[r.next] = e
 	r.next = (r.next + 1) % RecentSize
-}
-
-// IsDue reports whether the last yes to this question about a kind was given at least every ago.
-func (r *Recent[E]) IsDue(kind string, now time.Time, every time.Duration) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if last, ok := r.last[kind]; ok && now.Sub(last) < every {
-		return false
-	}
-	if r.last == nil {
-		r.last = make(map[string]time.Time)
-	}
-	r.last[kind] = now
-	return true
 }
 
 // All returns the events, the oldest first.

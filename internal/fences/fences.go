@@ -10,27 +10,23 @@ import (
 
 // Fencing tokens over N nodes.
 //
-// Every node has a counter for every resource, which outlives the lock. A grant sets
-// it to more than it was and says to what. The fence of a lock is a number F of which
-// a quorum of nodes is known to have held, each at one instant, the lock's token and a
-// counter of exactly F.
+// Every node has a counter for every resource, which outlives the lock. A grant sets it to more than it was and says
+// to what. The fence of a lock is a number F of which a quorum of nodes is known to have held, each at one instant,
+// the lock's token and a counter of exactly F.
 //
-// Of two locks on one resource that both have a fence, take a node that both count.
-// Between the two instants it has granted the second lock, and so raised its counter
-// above the first one's F: the second F is larger. If the first lock was got before
-// the second was asked for, its instant came first. Neither clocks nor ttls nor
-// anybody's speed is a part of the argument; docs/safety.md has it in full.
+// Of two locks on one resource that both have a fence, take a node that both count. Between the two instants it has
+// granted the second lock, and so raised its counter above the first one's F: the second F is larger. If the first
+// lock was got before the second was asked for, its instant came first. Neither clocks nor ttls nor anybody's speed
+// is a part of the argument; docs/safety.md has it in full.
 //
-// "Exactly" is what matters. A counter that is above F, though the node holds the
-// token, may have got there by a grant that came after another lock's instant; to
-// count it lets both locks have the same F.
+// "Exactly" is what matters. A counter that is above F, though the node holds the token, may have got there by a
+// grant that came after another lock's instant; to count it lets both locks have the same F.
 
 // Mark begins the names of counters. Next to its lock every resource has a counter, a key that outlives the
 // lock. A grant raises the counters of all its resources to one value, which is above all that they have been.
 const Mark = "f:"
 
-// Max is the largest fence: up to it, Lua's numbers are exact. A counter that has reached it grants
-// nothing.
+// Max is the largest fence: up to it, Lua's numbers are exact. A counter that has reached it grants nothing.
 const Max = 1<<53 - 1
 
 // Decode reads the fence of a grant; decode reads the other answers.
@@ -55,10 +51,7 @@ type Grants struct {
 // NewGrants returns those of a round of n nodes.
 func NewGrants(n int) *Grants {
 	g := new(Grants)
-	if g.counters = g.small[:]; n > len(g.small) {
-		g.counters = make([]int64, n)
-	}
-	g.counters = g.counters[:n]
+	g.counters = append(g.small[:0], make([]int64, n)...)
 	return g
 }
 
@@ -94,8 +87,7 @@ func (g *Grants) Recount(i int, vote node.Outcome) (raise bool, worth node.Outco
 	return raise, vote
 }
 
-// Agree is called when a quorum has granted the lock, and sets the fence if they agree
-// on it.
+// Agree is called when a quorum has granted the lock, and sets the fence if they agree on it.
 func (g *Grants) Agree(need int) {
 	if fence, exact, _ := g.Of(need); exact >= need {
 		g.Fence = fence

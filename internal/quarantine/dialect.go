@@ -1,3 +1,9 @@
+// Package quarantine keeps a node that has restarted from voting until every lock that it may
+// have forgotten has ended. It wraps each script that grants, whatever it does, in one that first
+// looks at the marker of the node's run. A node sends the wrapped scripts because of its [Dialect].
+//
+// It knows the marker, the runs of a server and maxTTL. It does not know what a script grants, nor
+// how many votes make a lock.
 package quarantine
 
 import (
@@ -13,16 +19,14 @@ import (
 	"github.com/seed6c881748/redlock/internal/node"
 )
 
-// A node that restarts without its data votes again, for a second holder while the first
-// one still counts on it. So with WithQuarantine it abstains until every lock that it may
-// have forgotten has ended. The node itself sees to that, in the scripts that grant, with
-// a marker that names the run of the server; see check.lua. Extensions and releases
-// do not abstain: they create nothing.
+// A node that restarts without its data votes again, for a second holder while the first one still counts on it. So
+// with WithQuarantine it abstains until every lock that it may have forgotten has ended. The node itself sees to
+// that, in the scripts that grant, with a marker that names the run of the server; see check.lua. Extensions and
+// releases do not abstain: they create nothing.
 //
-// For how long: a lock's Until lies at most maxTTL after its last extension was sent,
-// on the client's clock, and drift is already off it. The margin is for the node's
-// clock, which counts in whole milliseconds, and may run faster than the client's by
-// what the drift factor does not cover.
+// For how long: a lock's Until lies at most maxTTL after its last extension was sent, on the client's clock, and
+// drift is already off it. The margin is for the node's clock, which counts in whole milliseconds, and may run faster
+// than the client's by what the drift factor does not cover.
 
 const (
 	// Mark ends the marker's key.
@@ -43,8 +47,7 @@ var (
 	ErrConfigMismatch = errors.New("redlock: node set up for another number of nodes")
 )
 
-// A Dialect is what quarantine gives to the scripts that grant: a [link.Dialect]. Boxed, for
-// redigo.
+// A Dialect is what quarantine gives to the scripts that grant: a [link.Dialect]. Boxed, for redigo.
 type Dialect struct {
 	marker, nodes, maxTTL any
 
@@ -58,15 +61,14 @@ func New(marker string, nodes int, maxTTL time.Duration, s *Scripts) *Dialect {
 	d := &Dialect{
 		marker: marker, nodes: strconv.Itoa(nodes), maxTTL: (maxTTL + time.Millisecond - 1).Milliseconds(), scripts: s,
 	}
-	d.last = grantArgs(d)
+	d.last = []any{"0", d.nodes, d.maxTTL}
 	return d
 }
 
 // Marker is the marker's key.
 func (d *Dialect) Marker() string { return d.marker.(string) }
 
-// A ConnDialect is the dialect on one connection: for the run of the server that the
-// handshake has met.
+// A ConnDialect is the dialect on one connection: for the run of the server that the handshake has met.
 type ConnDialect struct {
 	*Dialect
 
@@ -95,8 +97,7 @@ func (d *ConnDialect) Script(s *node.Script, eval, forgot bool) *node.Script {
 	return d.scripts.Slow(s)
 }
 
-// Questions look at the server's run and at the marker, and have it know the scripts that
-// grant.
+// Questions look at the server's run and at the marker, and have it know the scripts that grant.
 func (d *Dialect) Questions() [][]any {
 	commands := [][]any{{"INFO", "server"}, lookCommand(d.scripts.slow[d.scripts.granting[0]], d)}
 	for _, s := range d.scripts.slow {
@@ -137,8 +138,7 @@ func (d *Dialect) Learn(ctx context.Context, w *conn.Wire, answers []conn.Answer
 	return c, nil
 }
 
-// Heard notes whether the node has abstained. The link's mutex is held, unless the handshake still
-// goes on.
+// Heard notes whether the node has abstained. The link's mutex is held, unless the handshake still goes on.
 func (d *ConnDialect) Heard(out node.Outcome, now time.Time) {
 	switch {
 	case out.Abstained:
@@ -180,9 +180,10 @@ func (e *mismatchError) Is(target error) bool { return target == ErrConfigMismat
 // Admit ends the quarantine of a node. It is for the run that the node is in now: a request may be
 // delivered late, when the caller has been told that it failed, and must not admit a later run.
 func (d *Dialect) Admit(ctx context.Context, n *link.Link, timeout time.Duration) error {
-	run := n.Call(ctx, runCommand(), timeout)
+	run := n.Call(ctx, node.Command{Script: RunScript}, timeout)
 	if run.Err != nil {
 		return run.Err
 	}
-	return n.Call(ctx, admitCommand(d, run.Value), timeout).Err
+	admit := node.Command{Script: AdmitScript, Keys: []any{d.marker}, Args: []any{run.Value, d.nodes, d.maxTTL}}
+	return n.Call(ctx, admit, timeout).Err
 }

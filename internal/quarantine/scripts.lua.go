@@ -28,9 +28,6 @@ var (
 	admitText string
 )
 
-// grantArgs come last of the arguments of a script that grants.
-func grantArgs(d *Dialect) []any { return []any{"0", d.nodes, d.maxTTL} }
-
 // lookCommand runs a script that grants only to look at the marker.
 func lookCommand(s *node.Script, d *Dialect) []any {
 	return []any{"EVAL", s.Source, 1, d.marker, "1", d.nodes, d.maxTTL}
@@ -72,19 +69,16 @@ if look == '1' then return 1 end
 // Slow returns the script that looks itself, each time.
 func (s *Scripts) Slow(script *node.Script) *node.Script { return s.slow[script] }
 
-// Fast returns the same for a server in this run. To look takes as long as all the
-// rest of a lock, because of the INFO. But servers from Redis 7 on forget their scripts
-// when they end. So the text of a fast script names the run for which it was made, and
-// where the server knows the text, and has the marker of that run, that is the run.
+// Fast returns the same for a server in this run. To look takes as long as all the rest of a lock, because of the
+// INFO. But servers from Redis 7 on forget their scripts when they end. So the text of a fast script names the run
+// for which it was made, and where the server knows the text, and has the marker of that run, that is the run.
 //
-// For that to be true, no text may get into another run whose marker is still the old
-// one, as it is after a restart from a snapshot. A proxy can hide a restart at any
-// moment. So a fast text is sent only in the handshake, after a look that succeeded, and
-// by an EVAL that looks itself, and so corrects the marker in the same step; never by
-// SCRIPT LOAD, and not when the server has forgotten it: then the slow one serves. The
-// text is one marker's: the look has corrected no other. And a server caches a script
-// before it runs it, also one that then fails: but not one with a shebang, which it
-// refuses before, where it refuses writes.
+// For that to be true, no text may get into another run whose marker is still the old one, as it is after a restart
+// from a snapshot. A proxy can hide a restart at any moment. So a fast text is sent only in the handshake, after a
+// look that succeeded, and by an EVAL that looks itself, and so corrects the marker in the same step; never by SCRIPT
+// LOAD, and not when the server has forgotten it: then the slow one serves. The text is one marker's: the look has
+// corrected no other. And a server caches a script before it runs it, also one that then fails: but not one with a
+// shebang, which it refuses before, where it refuses writes.
 //
 // The fast text finds that the node votes, and that the marker knows of a maxTTL as
 // large as this client's. Clients with different ones share the text. While clients of two
@@ -155,8 +149,6 @@ var RunScript = node.NewScript("run", node.Code(runText), func(reply any) node.O
 	return node.Unexpected("run", reply)
 })
 
-func runCommand() node.Command { return node.Command{Script: RunScript} }
-
 // AdmitScript ends the quarantine of a run, and adopts the configuration.
 var AdmitScript = node.NewScript("admit", node.Code(admitText), func(reply any) node.Outcome {
 	switch reply {
@@ -168,15 +160,9 @@ var AdmitScript = node.NewScript("admit", node.Code(admitText), func(reply any) 
 	return node.Unexpected("admit", reply)
 })
 
-// admitCommand is for the run that runCommand has answered.
-func admitCommand(d *Dialect, run string) node.Command {
-	return node.Command{Script: AdmitScript, Keys: []any{d.marker}, Args: []any{run, d.nodes, d.maxTTL}}
-}
-
 var markerRE = regexp.MustCompile(`^([0-9a-f]+) ([a-z]+) ([0-9]{1,9}) ([0-9]{1,12}) ([0-9]{1,15})(?: ([0-9]{1,9}))?$`)
 
-// A Marker is what check.lua stores. The zero value stands for none, and for one that is
-// not to be understood.
+// A Marker is what check.lua stores. The zero value stands for none, and for one that is not to be understood.
 type Marker struct {
 	Run    string // the run_id of the server that it was written in
 	Votes  bool

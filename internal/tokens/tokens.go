@@ -14,25 +14,22 @@ import (
 	"github.com/seed6c881748/redlock/internal/brief"
 )
 
-// A lock's owner is a label that says to people who holds it; see WithOwner. It travels
-// in the token itself, so that it is there as long as the lock is, on every node that has
-// the lock, and costs no request and no key:
+// A lock's owner is a label that says to people who holds it; see WithOwner. It travels in the token itself, so that
+// it is there as long as the lock is, on every node that has the lock, and costs no request and no key:
 //
 //	0123456789abcdef0123456789abcdef owner=host/pid
 //
-// The part before the mark is random and alone makes the token unique. It is never shown
-// beyond its first characters, as without a label. No other client's token has the form:
-// those of node-redlock, redsync and RedLock.net have no spaces, and before the mark there
-// are exactly 32 hexadecimal digits in lower case. So nothing that another client, or
-// somebody by hand, keeps secret is taken for a label.
+// The part before the mark is random and alone makes the token unique. It is never shown beyond its first characters,
+// as without a label. No other client's token has the form: those of node-redlock, redsync and RedLock.net have no
+// spaces, and before the mark there are exactly 32 hexadecimal digits in lower case. So nothing that another client,
+// or somebody by hand, keeps secret is taken for a label.
 const (
 	LabelMark = " owner="
 
 	// Length is the length of a token without a label.
 	Length = 32
 
-	// MaxLabel bounds a label. It is sent with every request that names the token, and
-	// comes back with every refusal.
+	// MaxLabel bounds a label. It is sent with every request that names the token, and comes back with every refusal.
 	MaxLabel = 128
 )
 
@@ -50,11 +47,8 @@ func CheckLabel(label string) error {
 // LabelOf returns the label in a token, empty if there is none. Scripts find it, too, but do
 // not check its content: a value that is not this library's may have any bytes there.
 func LabelOf(token string) string {
-	if len(token) <= Length || !isHex(token[:Length]) {
-		return ""
-	}
-	label, ok := strings.CutPrefix(token[Length:], LabelMark)
-	if !ok {
+	label, ok := strings.CutPrefix(token[min(len(token), Length):], LabelMark)
+	if !ok || !isHex(token[:Length]) {
 		return ""
 	}
 	return ShownLabel(label)
@@ -77,8 +71,7 @@ func New() string {
 	return hex.EncodeToString(b[:])
 }
 
-// shown is how much Short shows of a token: enough to tell two apart, too little to release a
-// lock with.
+// shown is how much Short shows of a token: enough to tell two apart, too little to release a lock with.
 const shown = 8
 
 // Short returns the beginning of a token, with an ellipsis if something is left out.

@@ -14,9 +14,8 @@ type announcements struct {
 	used   bool   // a waiter has been told of the release: messages that come later are of no interest
 }
 
-// add counts a message of node i, of n, and returns from how many nodes there have been
-// some about this release. A message about another one, or a second one of the same
-// node, which was passed on, begins another count.
+// add counts a message of node i, of n, and returns from how many nodes there have been some about this release. A
+// message about another one, or a second one of the same node, which was passed on, begins another count.
 func (a *announcements) add(digest string, i, n int) int {
 	if a.digest != digest || a.from[i] {
 		*a = announcements{digest: digest, from: make([]bool, n)}
@@ -38,12 +37,11 @@ func (q *Queue) Hear(i int, key, digest string) {
 		g.used = now
 		count, w = g.heard.add(digest, i, q.nodes), g.first()
 	}
-	need := q.need
-	use := w != nil && w.head && count <= need
+	use := w != nil && w.head && count <= q.need
 	pass := !use && (g == nil || !g.heard.used)
 	if use {
 		g.heard.used, g.notified = true, digest
-		w.wakeAt(now.Add(grace*time.Duration(need-count)), count < need)
+		w.wakeAt(now.Add(grace*time.Duration(q.need-count)), count < q.need)
 	}
 	q.mu.Unlock()
 	if pass {
@@ -79,10 +77,9 @@ func (w *Waiter) wakeAt(at time.Time, more bool) {
 	}
 }
 
-// GaveWay notes that a release by this process has woken another one, or could wake nobody:
-// who comes next here is to get in line. Until a release finds nobody in line, more processes
-// want the resource, and one that asks at once, as it comes back from other work, would meet it
-// free but reserved as often as not.
+// GaveWay notes that a release by this process has woken another one, or could wake nobody: who comes next here is to
+// get in line. Until a release finds nobody in line, more processes want the resource, and one that asks at once, as
+// it comes back from other work, would meet it free but reserved as often as not.
 func (q *Queue) GaveWay(key string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -113,12 +110,11 @@ func (q *Queue) HandOver(keys []any) {
 	}
 }
 
-// Refused notes how the attempt of a head has failed, for those behind it: with answer, nil if
-// it was cut short, and by which holder, if that is known. A release that it was told of may have been of no use to it
-// because of another of its resources. It keeps what it was told of for a moment, and with
-// it its place in that line: where others use each of the resources all the time, it would
-// never find all of them free. But it does so once for each holder that it waits for, or
-// one that waits for a lock that is held for long would hold up everybody else.
+// Refused notes how the attempt of a head has failed, for those behind it: with answer, nil if it was cut short, and
+// by which holder, if that is known. A release that it was told of may have been of no use to it because of another
+// of its resources. It keeps what it was told of for a moment, and with it its place in that line: where others use
+// each of the resources all the time, it would never find all of them free. But it does so once for each holder that
+// it waits for, or one that waits for a lock that is held for long would hold up everybody else.
 func (q *Queue) Refused(w *Waiter, answer error, holder string) {
 	q.mu.Lock()
 	pass := false
@@ -153,8 +149,7 @@ func (q *Queue) isNotified(w *Waiter) bool {
 	return slices.ContainsFunc(w.keys, func(key string) bool { return q.byKey[key].notified != "" })
 }
 
-// takeNotified returns the releases that w was told of, by key, and forgets them. Queue.mu is
-// held.
+// takeNotified returns the releases that w was told of, by key, and forgets them. Queue.mu is held.
 func (q *Queue) takeNotified(w *Waiter) map[string]string {
 	var releases map[string]string
 	for _, key := range w.keys {

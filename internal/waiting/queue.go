@@ -1,3 +1,9 @@
+// Package waiting keeps the calls that wait for resources in this process in order, and knows
+// who of them is to ask the nodes, and when.
+//
+// It does no I/O and knows no node: it is told of messages, and tells the next process in
+// line by a function that it is given. Keys are strings, releases have the digest of their
+// token as a name, and answers of nodes are errors that it hands on unread.
 package waiting
 
 import (
@@ -8,10 +14,9 @@ import (
 	"time"
 )
 
-// A Queue has the calls of Lock that wait in this process, resource by resource in
-// the order of their arrival. A waiter enters the lines of all its resources in one step, so
-// that two of them can never wait for each other, and is a head when it is first in
-// all of them. Only heads talk to the nodes.
+// A Queue has the calls of Lock that wait in this process, resource by resource in the order of their arrival. A
+// waiter enters the lines of all its resources in one step, so that two of them can never wait for each other, and is
+// a head when it is first in all of them. Only heads talk to the nodes.
 //
 // What is kept here decides only who asks the nodes, and when. Who gets the lock
 // is decided there, and by nothing but tokens.
@@ -22,14 +27,13 @@ type Queue struct {
 	// free there; leave says that this process does not wait any more.
 	pass func(i int, key, digest string, leave bool)
 
-	busy  atomic.Int32              // len(byKey): an uncontended Lock looks no further
-	mu    sync.Mutex                // held alone: pass is called without it
-	byKey map[string]*resourceQueue // by key
+	busy  atomic.Int32 // len(byKey): an uncontended Lock looks no further
+	mu    sync.Mutex   // held alone: pass is called without it
+	byKey map[string]*resourceQueue
 	swept time.Time
 }
 
-// A resourceQueue is what is known of one resource that somebody here waits for, or has
-// waited for a moment ago.
+// A resourceQueue is what is known of one resource that somebody here waits for, or has waited for a moment ago.
 type resourceQueue struct {
 	line     list.List // of *Waiter
 	answer   error
@@ -64,11 +68,10 @@ const (
 	maxPosition = 1000
 )
 
-// NewQueue returns an empty queue for so many nodes and such a quorum. pass tells the next in
-// line for a key of a release on node i, if the resource is free there, and has this process
-// leave the line if it does not wait any more.
+// NewQueue returns an empty queue for so many nodes and such a quorum. pass tells the next in line for a key of a
+// release on node i, if the resource is free there, and has this process leave the line if it does not wait any more.
 func NewQueue(nodes, need int, pass func(i int, key, digest string, leave bool)) *Queue {
-	return &Queue{nodes: nodes, need: need, pass: pass}
+	return &Queue{nodes: nodes, need: need, pass: pass, byKey: make(map[string]*resourceQueue)}
 }
 
 // first returns who is first in the line, nil if it is empty.
@@ -84,9 +87,6 @@ func (q *Queue) of(key string, now time.Time) *resourceQueue {
 	g := q.byKey[key]
 	if g == nil {
 		g = new(resourceQueue)
-		if q.byKey == nil {
-			q.byKey = make(map[string]*resourceQueue)
-		}
 		q.byKey[key] = g
 		q.busy.Add(1)
 	}
@@ -108,9 +108,8 @@ func (q *Queue) sweep(now time.Time) {
 	}
 }
 
-// JoinBehind has a new waiter join if others wait for one of its resources here, or if this
-// process has lately woken another one for it: to ask at once would be to jump the queue.
-// Otherwise it returns nil.
+// JoinBehind has a new waiter join if others wait for one of its resources here, or if this process has lately woken
+// another one for it: to ask at once would be to jump the queue. Otherwise it returns nil.
 func (q *Queue) JoinBehind(keys []any, delay time.Duration, began time.Time) *Waiter {
 	if q.busy.Load() == 0 {
 		return nil
@@ -245,9 +244,8 @@ func (q *Queue) Leave(w *Waiter, got bool) {
 	q.passAll(pass, true)
 }
 
-// notifyAll has those in a line look whether they have to ask for themselves: when its
-// first is no head any more, or when their retry delays have come to differ. Queue.mu
-// is held.
+// notifyAll has those in a line look whether they have to ask for themselves: when its first is no head any more, or
+// when their retry delays have come to differ. Queue.mu is held.
 func (g *resourceQueue) notifyAll() {
 	for e := g.line.Front(); e != nil; e = e.Next() {
 		e.Value.(*Waiter).notify()
@@ -279,8 +277,7 @@ func (q *Queue) Begin(w *Waiter, inLine bool) {
 	w.turn, w.tryAt = false, time.Time{}
 }
 
-// Remember keeps what the nodes have answered w for others in its lines; nil: nothing. It is
-// not changed any more.
+// Remember keeps what the nodes have answered w for others in its lines; nil: nothing. It is not changed any more.
 func (q *Queue) Remember(w *Waiter, answer error) {
 	if answer == nil {
 		return
@@ -321,8 +318,7 @@ func (q *Queue) Waits(keys []any) bool {
 	})
 }
 
-// Len returns of how many resources something is known, and how many waiters are in their
-// lines.
+// Len returns of how many resources something is known, and how many waiters are in their lines.
 func (q *Queue) Len() (resources, waiters int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

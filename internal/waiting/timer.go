@@ -54,8 +54,7 @@ func (t *Timer) Note(overload, timed bool) { t.overload.Note(overload, timed) }
 // head, which costs no round trip that would slow it down.
 const MinTick = time.Millisecond
 
-// SetTick sets when the next timed retry is due, by its number, or at once and false if there is to be
-// none.
+// SetTick sets when the next timed retry is due, by its number, or at once and false if there is to be none.
 func (t *Timer) SetTick(head bool, number int) (more bool) {
 	t.putOff = false
 	d := t.pace.Delay(number)
@@ -88,10 +87,8 @@ func (t *Timer) Sleep(ctx context.Context, closing <-chan struct{}, ended func()
 			return why, s, err
 		}
 		var alarm <-chan time.Time
-		var timer *time.Timer
 		if !at.IsZero() {
-			timer = time.NewTimer(at.Sub(now))
-			alarm = timer.C
+			alarm = time.After(at.Sub(now))
 		}
 		select {
 		case <-t.w.signal:
@@ -99,14 +96,10 @@ func (t *Timer) Sleep(ctx context.Context, closing <-chan struct{}, ended func()
 		case <-ctx.Done():
 		case <-closing:
 		}
-		if timer != nil {
-			timer.Stop()
-		}
 	}
 }
 
-// due is the next reason for an attempt, and when it is due; zero: not before a
-// signal.
+// due is the next reason for an attempt, and when it is due; zero: not before a signal.
 func (t *Timer) due(s State) (why Reason, at time.Time) {
 	if s.Turn {
 		return ByTurn, t.w.began
@@ -168,11 +161,10 @@ func (t *Timer) Expect(why Reason, no Refusal) {
 	}
 }
 
-// PutOff puts the timed retry that has just given way, or would come before it, off to the end of the
-// reservation that is expected: if who it is for does not come, nobody else is told. It does so once,
-// and then returns false: the retry counts, also if it gave way again, or there might be no end to the
-// wait of a call that is to make three. Nor does it if something else keeps the resource for longer
-// than reservations last.
+// PutOff puts the timed retry that has just given way, or would come before it, off to the end of the reservation
+// that is expected: if who it is for does not come, nobody else is told. It does so once, and then returns false: the
+// retry counts, also if it gave way again, or there might be no end to the wait of a call that is to make three. Nor
+// does it if something else keeps the resource for longer than reservations last.
 func (t *Timer) PutOff() bool {
 	if t.putOff || t.tick.After(t.expiry) || time.Until(t.expiry) > MaxPutOff {
 		return false
