@@ -9,10 +9,9 @@ import (
 	"github.com/seed6c881748/redlock/internal/tokens"
 )
 
-// A claim is one attempt's token on a target, and what is known of
-// its traces on every node. A token is made for one attempt and never used
-// again: with one token over several attempts, what is late of an earlier
-// attempt would act on a later one.
+// A claim is one attempt's token on a target, and what is known of its traces on every node. A token is made for one
+// attempt and never used again: with one token over several attempts, what is late of an earlier attempt would act on
+// a later one.
 type claim struct {
 	node.Trace
 	*target
@@ -60,8 +59,7 @@ func (c *claim) tellOthers() {
 	}
 }
 
-// grow notes that the keys may be given ttl to live. Before the
-// request is sent: it counts even if no answer comes.
+// grow notes that the keys may be given ttl to live. Before the request is sent: it counts even if no answer comes.
 func (c *claim) grow(ttl time.Duration) {
 	for {
 		life := c.life.Load()

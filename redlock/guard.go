@@ -10,10 +10,9 @@ import (
 // a later holder has been there.
 var ErrFenced = errors.New("redlock: fenced: a later holder has been here")
 
-// A Guard keeps earlier holders of a lock away from a resource that lives in this process: a
-// file, a device, a map. It lets a fence pass that is not smaller than the largest one that it
-// has seen, since a holder may come more than once. A resource that others reach without this
-// process must check by itself; see docs/fencing.md.
+// A Guard keeps earlier holders of a lock away from a resource that lives in this process: a file, a device, a map.
+// It lets a fence pass that is not smaller than the largest one that it has seen, since a holder may come more than
+// once. A resource that others reach without this process must check by itself; see docs/fencing.md.
 //
 // One Guard is for one resource and the locks on it, as fences of other locks say nothing about
 // these. It remembers nothing beyond its process: use [NewGuard] to go on where an earlier
@@ -23,14 +22,12 @@ type Guard struct {
 	seen int64
 }
 
-// NewGuard returns a Guard that has already seen a fence, for example the one that is stored
-// with the resource.
+// NewGuard returns a Guard that has already seen a fence, for example the one that is stored with the resource.
 func NewGuard(seen int64) *Guard { return &Guard{seen: seen} }
 
-// Do calls fn if fence is not smaller than any that the Guard has seen, and returns its error.
-// If fence is smaller, fn is not called and the error matches ErrFenced. A fence below 1, such
-// as that of a lock without [WithFencing], is another error. The fence counts as seen even if fn
-// fails or panics.
+// Do calls fn if fence is not smaller than any that the Guard has seen, and returns its error. If fence is smaller,
+// fn is not called and the error matches ErrFenced. A fence below 1, such as that of a lock without [WithFencing], is
+// another error. The fence counts as seen even if fn fails or panics.
 //
 // Calls of fn do not overlap: if the check and the write were separate, a later holder's write
 // could slip in between. For the same reason, a holder whose writes depend on what it reads

@@ -9,8 +9,7 @@ import (
 // How a round asks the nodes: all of them at first, and some of them once more if what they
 // have answered is not enough.
 
-// ask sends the requests. start is what Took is measured from; the round ends at the latest
-// timeout from now.
+// ask sends the requests. start is what Took is measured from; the round ends at the latest timeout from now.
 func (rd *round) ask(start time.Time, timeout time.Duration) {
 	rd.mu.Lock()
 	rd.start, rd.task.Limit = start, timeout
@@ -25,11 +24,10 @@ func (rd *round) ask(start time.Time, timeout time.Duration) {
 	}
 }
 
-// again opens a decided round once more, to ask those nodes that have answered and of which
-// more is wanted: more returns true for them, and may change what the vote of another is
-// worth. Votes that are still pending count when they come: of one claim, a node never has
-// two lock requests in flight, or the refusal of one could be taken for the whole truth about
-// what the claim has left there. Both functions are called with rd.mu held.
+// again opens a decided round once more, to ask those nodes that have answered and of which more is wanted: more
+// returns true for them, and may change what the vote of another is worth. Votes that are still pending count when
+// they come: of one claim, a node never has two lock requests in flight, or the refusal of one could be taken for the
+// whole truth about what the claim has left there. Both functions are called with rd.mu held.
 func (rd *round) again(kind node.Kind, timeout time.Duration, command func() node.Command, more func(i int, b *ballot) bool) {
 	rd.mu.Lock()
 	n := len(rd.ballots)
@@ -70,9 +68,8 @@ func (rd *round) send(req *node.Request, now time.Time) {
 	}
 }
 
-// beginLocked judges the votes that are known already, as they may be enough, and limits the
-// time for the others. The timer of earlier requests goes on: of those that still wait to be
-// written, nothing else rids the node.
+// beginLocked judges the votes that are known already, as they may be enough, and limits the time for the others. The
+// timer of earlier requests goes on: of those that still wait to be written, nothing else rids the node.
 func (rd *round) beginLocked(timeout time.Duration) (now time.Time) {
 	now = time.Now()
 	rd.asked = now.Sub(rd.start)

@@ -30,9 +30,8 @@ type Stats struct {
 	// this client's addresses that lead to one server; see EventSetsDiffer. Nobody is refused because of it.
 	Sets []SetDifference
 
-	// OldestWait is for how long the longest of the calls in WaitingCalls has waited; 0 without any. A
-	// semaphore's calls of Lock, one for each slot that it looks for, have waited for as long as the
-	// first in its line has.
+	// OldestWait is for how long the longest of the calls in WaitingCalls has waited; 0 without any. A semaphore's
+	// calls of Lock, one for each slot that it looks for, have waited for as long as the first in its line has.
 	OldestWait time.Duration
 
 	// Counters since New.
@@ -77,15 +76,14 @@ type NodeStats struct {
 	RepeatsDropped  int64  // releases that were dropped because too many were to be repeated
 	Connects        int64  // counter: attempts to connect
 
-	// Unresponsive is why the node counts as unavailable though it is connected, so that Up stays true;
-	// nil if it does not. None of its last votes, at least three in a row and over at least 3 s, came in
-	// time, or they were errors of the server, such as OOM, LOADING and MISCONF. It is nil again when as
-	// many votes in a row, over as long, have come in time, whatever they say. After the server has refused
-	// a write (OOM, MISCONF, NOREPLICAS, READONLY), votes do not end it: the server goes on to answer what it
-	// need not write for. Where votes are missing, a write is tried every few seconds, on a connection that
-	// is idle otherwise and after such a refusal on any; how it ends counts as a vote here. A node in
-	// quarantine does vote: see Abstains. Attempts with ErrOverloaded say nothing about the node. Locks are
-	// asked for as ever: nothing but this report depends on it.
+	// Unresponsive is why the node counts as unavailable though it is connected, so that Up stays true; nil if it
+	// does not. None of its last votes, at least three in a row and over at least 3 s, came in time, or they were
+	// errors of the server, such as OOM, LOADING and MISCONF. It is nil again when as many votes in a row, over as
+	// long, have come in time, whatever they say. After the server has refused a write (OOM, MISCONF, NOREPLICAS,
+	// READONLY), votes do not end it: the server goes on to answer what it need not write for. Where votes are
+	// missing, a write is tried every few seconds, on a connection that is idle otherwise and after such a refusal on
+	// any; how it ends counts as a vote here. A node in quarantine does vote: see Abstains. Attempts with
+	// ErrOverloaded say nothing about the node. Locks are asked for as ever: nothing but this report depends on it.
 	Unresponsive error
 
 	// Vanished counts how often the node no longer had the keys of a lock that it had said it holds,
@@ -113,8 +111,7 @@ type NodeStats struct {
 	}
 }
 
-// Stats returns a snapshot of what is going on. It does no I/O and may be called at any time,
-// also after Close.
+// Stats returns a snapshot of what is going on. It does no I/O and may be called at any time, also after Close.
 func (r *Redlock) Stats() Stats {
 	must(r.invalid())
 	s := Stats{
@@ -201,9 +198,8 @@ type WaitingCall struct {
 	Holder      string // with ErrTaken, the digest of a holder's token
 	HolderOwner string // and the label of WithOwner of that holder
 
-	// HolderSince is since when, at least, that holder has the lock, as far as this process knows: since
-	// its calls that wait have been refused for it, or HeldLock.Since if it holds the lock itself. It is
-	// zero without Holder.
+	// HolderSince is since when, at least, that holder has the lock, as far as this process knows: since its calls
+	// that wait have been refused for it, or HeldLock.Since if it holds the lock itself. It is zero without Holder.
 	HolderSince time.Time
 }
 
@@ -224,8 +220,7 @@ func (r *Redlock) WaitingCalls() []WaitingCall {
 	return calls
 }
 
-// heldSince returns since when this process holds its locks, by the digests of their tokens; nil if it
-// is not wanted.
+// heldSince returns since when this process holds its locks, by the digests of their tokens; nil if it is not wanted.
 func (r *Redlock) heldSince(wanted bool) map[string]time.Time {
 	if !wanted {
 		return nil
@@ -239,9 +234,8 @@ func (r *Redlock) heldSince(wanted bool) map[string]time.Time {
 	return since
 }
 
-// RecentEvents returns the latest unusual events, at most 64 of nodes and 64 of calls, in the order
-// in which they happened. They are kept even without a hook, so that you can find out later what
-// went wrong. They are
+// RecentEvents returns the latest unusual events, at most 64 of nodes and 64 of calls, in the order in which they
+// happened. They are kept even without a hook, so that you can find out later what went wrong. They are
 //
 //   - all events of nodes, EventOverloaded and EventHoldAtRisk;
 //   - EventHoldEnded, EventReleased and EventExtended with an error;

@@ -25,9 +25,8 @@ func (co *core) message(i int, payload string) {
 	}
 }
 
-// pass has the next in line for a key at node i told, if the resource is free, of the
-// release that digest names. If this process does not wait any more, it leaves the
-// line.
+// pass has the next in line for a key at node i told, if the resource is free, of the release that digest names. If
+// this process does not wait any more, it leaves the line.
 func (co *core) pass(i int, key, digest string, leave bool) {
 	resource, ok := strings.CutPrefix(key, co.defaults.prefix)
 	if !ok {

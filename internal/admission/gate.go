@@ -15,12 +15,10 @@ import (
 // ErrTurnedAway is what [Gate.Enter] returns when the caller's turn did not come in time.
 var ErrTurnedAway = errors.New("admission: turned away")
 
-// A Gate lets only so many lock rounds of a client be under way at the same time as its
-// nodes can answer soon; see window. Callers beyond that wait at the gate, before they have
-// made a token or a request. The first in the queue is the one to be turned away first: of
-// calls with the same node timeout the first that came, and one with a short node timeout need
-// not wait for all with a long one. The gate turns a caller away if its turn does not come in
-// time.
+// A Gate lets only so many lock rounds of a client be under way at the same time as its nodes can answer soon; see
+// window. Callers beyond that wait at the gate, before they have made a token or a request. The first in the queue is
+// the one to be turned away first: of calls with the same node timeout the first that came, and one with a short node
+// timeout need not wait for all with a long one. The gate turns a caller away if its turn does not come in time.
 //
 // Without a gate, requests would queue at the nodes until each one is answered too late:
 // all would be carried out and all would fail, and need a release besides.
@@ -175,8 +173,7 @@ func (g *Gate) GiveBack() {
 	g.freeLocked()
 }
 
-// freeLocked frees one place, and gives all that are free to the callers that wait. mu is
-// held.
+// freeLocked frees one place, and gives all that are free to the callers that wait. mu is held.
 func (g *Gate) freeLocked() {
 	g.busy--
 	for len(g.queue) > 0 && g.busy < g.window.limit() {
@@ -185,8 +182,7 @@ func (g *Gate) freeLocked() {
 	}
 }
 
-// updateLimit sets unansweredLimit. It stores only what has changed: the readers are on
-// other processors.
+// updateLimit sets unansweredLimit. It stores only what has changed: the readers are on other processors.
 func (g *Gate) updateLimit() {
 	if limit := int64(2 * g.window.places()); g.unansweredLimit.Load() != limit {
 		g.unansweredLimit.Store(limit)
@@ -198,8 +194,7 @@ func (g *Gate) updateLimit() {
 // changes the value as it learns; everybody else only reads it.
 func (g *Gate) UnansweredLimit() *atomic.Int64 { return &g.unansweredLimit }
 
-// Stats returns how many places are taken, how many calls wait for one, and how many places
-// there are.
+// Stats returns how many places are taken, how many calls wait for one, and how many places there are.
 func (g *Gate) Stats() (busy, queued, limit int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -2,10 +2,9 @@ package admission
 
 import "time"
 
-// A window says how many lock rounds may be under way at the same time. It learns that from
-// how long they take. Nodes that are asked too much answer all the time, and all rounds late.
-// A silence after which everything is answered at once is something else, such as a lost packet:
-// fewer rounds would not make it rarer.
+// A window says how many lock rounds may be under way at the same time. It learns that from how long they take. Nodes
+// that are asked too much answer all the time, and all rounds late. A silence after which everything is answered at
+// once is something else, such as a lost packet: fewer rounds would not make it rarer.
 //
 // It is arithmetic only. The zero value is not ready; see newWindow.
 //
@@ -65,8 +64,7 @@ type Sample struct {
 func (w *window) places() int { return int(w.size) }
 func (w *window) limit() int  { return int(w.size - w.trial.held) }
 
-// target is how long a round is to take, of the node timeout of its call: a fifth, or
-// more where the way is long.
+// target is how long a round is to take, of the node timeout of its call: a fifth, or more where the way is long.
 func (w *window) target(timeout time.Duration) time.Duration {
 	return min(max(min(timeout/5, shortTarget), 2*w.best), timeout*3/5)
 }

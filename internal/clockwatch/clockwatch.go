@@ -13,10 +13,9 @@ import (
 // tick is how often the clock is looked at while locks are kept.
 const tick = 50 * time.Millisecond
 
-// A Watch knows the locks of a Redlock and the holds that keep some of them. The timers
-// of the holds run on the monotonic clock, which may stand still while the machine
-// sleeps; so the watch looks at the clock's lead, for all holds together, and has them
-// look at their end again when it has grown.
+// A Watch knows the locks of a Redlock and the holds that keep some of them. The timers of the holds run on the
+// monotonic clock, which may stand still while the machine sleeps; so the watch looks at the clock's lead, for all
+// holds together, and has them look at their end again when it has grown.
 type Watch struct {
 	enter func() error // counts a hold as a running call
 	exit  func()
@@ -49,8 +48,7 @@ func New(enter func() error, exit func(), clock *Clock) *Watch {
 func (k *Watch) Keep(h Hold) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	// Under mu, so that Close, which asks for all holds after it has closed, gets
-	// this one or lets it not be added.
+	// Under mu, so that Close, which asks for all holds after it has closed, gets this one or lets it not be added.
 	if err := k.enter(); err != nil {
 		return err
 	}

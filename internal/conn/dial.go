@@ -24,9 +24,8 @@ type Dialer struct {
 	Err              error   // why there is nothing to dial to, such as a malformed address; nothing else is set then
 }
 
-// NewDialer returns a Dialer for an address and the name of what is there, never with
-// credentials. What the address says wins over opts. Of a malformed address the name is
-// as much as cannot be a password.
+// NewDialer returns a Dialer for an address and the name of what is there, never with credentials. What the address
+// says wins over opts. Of a malformed address the name is as much as cannot be a password.
 func NewDialer(addr string, opts ...redis.DialOption) (name string, d *Dialer) {
 	t, err := parseAddress(addr)
 	if err != nil {

@@ -61,8 +61,7 @@ func (w *Wire) SendAll(commands [][]any) error {
 	return w.lastWords(w.Flush())
 }
 
-// TimeLeft is the time that ctx, which has a deadline, still gives: never 0, which
-// would be no limit.
+// TimeLeft is the time that ctx, which has a deadline, still gives: never 0, which would be no limit.
 func TimeLeft(ctx context.Context) time.Duration {
 	d, _ := ctx.Deadline()
 	return max(time.Until(d), 1)

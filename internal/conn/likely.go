@@ -17,12 +17,10 @@ import (
 // What goes wrong when an address leads to a port that speaks something else comes up as
 // an error about bytes. This file names the likely cause.
 
-// Explain adds the likely cause to the error of an attempt to connect, as far as the error
-// alone shows it.
+// Explain adds the likely cause to the error of an attempt to connect, as far as the error alone shows it.
 func Explain(err error) error { return likely(err, nil) }
 
-// Explain adds the likely cause to the error of an attempt to connect that had come as far
-// as this connection.
+// Explain adds the likely cause to the error of an attempt to connect that had come as far as this connection.
 func (w *Wire) Explain(err error) error { return likely(err, w.socket) }
 
 // likely adds the likely cause. s is the socket, nil if it is not known.

@@ -8,17 +8,15 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// recovered is deferred around code of the user's that runs on a goroutine of the
-// library, where a panic would end the process and nobody could recover from it. It
-// makes the panic an error that says where it came from.
+// recovered is deferred around code of the user's that runs on a goroutine of the library, where a panic would end
+// the process and nobody could recover from it. It makes the panic an error that says where it came from.
 func recovered(what string, err *error) {
 	if p := recover(); p != nil {
 		*err = fmt.Errorf("%s panicked: %v%s", what, p, panicSite())
 	}
 }
 
-// panicSite is where the panic came from that is being recovered from, if that can
-// be told.
+// panicSite is where the panic came from that is being recovered from, if that can be told.
 func panicSite() string {
 	callers := make([]uintptr, 32)
 	frames := runtime.CallersFrames(callers[:runtime.Callers(0, callers)])

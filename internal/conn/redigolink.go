@@ -76,10 +76,9 @@ func (l *redigoLink) GiveBack() {
 	giveBack(l.conn)
 }
 
-// past is a context whose deadline has passed though it is not done yet. It is
-// what it takes to abort a redigo connection without waiting for it. Were it
-// done, a connection that wraps redigo's and looks at Err first would not hand
-// it on, and nothing would be aborted.
+// past is a context whose deadline has passed though it is not done yet. It is what it takes to abort a redigo
+// connection without waiting for it. Were it done, a connection that wraps redigo's and looks at Err first would not
+// hand it on, and nothing would be aborted.
 type past struct{ context.Context } //nolint:containedctx // It is one itself.
 
 func (past) Deadline() (time.Time, bool) { return time.Unix(1, 0), true }

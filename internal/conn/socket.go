@@ -14,8 +14,7 @@ const maxFirst = 16
 // A socket is the network connection below redigo's, of a connection that a Dialer makes.
 // Without TLS replies are read here, not by redigo.
 //
-// As any connection it may be read by one goroutine, written by another one, and
-// closed from anywhere.
+// As any connection it may be read by one goroutine, written by another one, and closed from anywhere.
 type socket struct {
 	net.Conn
 

@@ -10,9 +10,8 @@ import (
 // maxHeld bounds what a socketLink holds back before it writes.
 const maxHeld = 64 << 10
 
-// A socketLink reads and writes past redigo, by the socket of a dialer's connection without TLS. It
-// saves system calls: redigo hands over at most 4096 bytes at a time, and sets the read deadline for
-// every reply.
+// A socketLink reads and writes past redigo, by the socket of a dialer's connection without TLS. It saves system
+// calls: redigo hands over at most 4096 bytes at a time, and sets the read deadline for every reply.
 type socketLink struct {
 	conn   fullConn // has no part in it, but sets the deadline that dial options ask for
 	socket *socket

@@ -59,8 +59,7 @@ func (a Answers) Direct(token, value any, left int64) node.Outcome {
 	return node.Unexpected("SET", value)
 }
 
-// decodeOwner reads the end of an answer that says who holds a resource: the holder's
-// label, or nothing.
+// decodeOwner reads the end of an answer that says who holds a resource: the holder's label, or nothing.
 func decodeOwner(end []any) (owner string, ok bool) {
 	if len(end) == 0 {
 		return "", true

@@ -7,15 +7,13 @@ import (
 	"github.com/seed6c881748/redlock/internal/tokens"
 )
 
-// The line of a resource on a node: a sorted set of those that wait for it there,
-// each by the channel on which it listens, the one that has waited longest first.
-// It is only a hint as to who is to be told of a release: no script grants or
-// refuses a lock because of it. Its bell is a key that exists while the line may not
-// be empty. It is there for speed: a release finds out with the DEL that it makes
-// anyway whether it has to look. For the same reason scripts make the line's name from
-// the bell's, with an l behind it, rather than being given another key for every release. (Redis asks
-// scripts to name their keys for the sake of Redis Cluster, where a prefix with a hash tag has all of
-// them in one slot. On a server that refuses the others, there are no lines.)
+// The line of a resource on a node: a sorted set of those that wait for it there, each by the channel on which it
+// listens, the one that has waited longest first. It is only a hint as to who is to be told of a release: no script
+// grants or refuses a lock because of it. Its bell is a key that exists while the line may not be empty. It is there
+// for speed: a release finds out with the DEL that it makes anyway whether it has to look. For the same reason
+// scripts make the line's name from the bell's, with an l behind it, rather than being given another key for every
+// release. (Redis asks scripts to name their keys for the sake of Redis Cluster, where a prefix with a hash tag has
+// all of them in one slot. On a server that refuses the others, there are no lines.)
 //
 // A reservation is a key beside the bell, with an r behind its name, that names the client that was told
 // of a release, for as long as that one should need to come. It is a courtesy: only a client that asks
@@ -58,8 +56,7 @@ func Bell(prefix, reserved, resource string) string {
 	return prefix + reserved + bellMark + resource + bellEnd
 }
 
-// DecodeMessage reads what is published of a release: the digest of its token, and the
-// resource's key.
+// DecodeMessage reads what is published of a release: the digest of its token, and the resource's key.
 func DecodeMessage(payload string) (key, digest string, ok bool) {
 	if len(payload) <= tokens.DigestLen {
 		return "", "", false
