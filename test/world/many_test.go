@@ -15,7 +15,7 @@ import (
 
 // This file is about many tokens, each with a key of its own: what a search over one or two cannot come to.
 
-// An owner is that of one of many tokens.
+// An owner is that of one of many tokens, on one to three resources.
 type owner struct {
 	node.Trace
 
@@ -24,7 +24,7 @@ type owner struct {
 
 func (o *owner) Life() time.Duration { return ttl }
 func (o *owner) LeavesKeys() bool    { return false }
-func (o *owner) Keys() []any         { return []any{o.id} }
+func (o *owner) Keys() []any         { return []any{4 * o.id, 4*o.id + 1, 4*o.id + 2}[:1+o.id%3] }
 func (o *owner) Value() any          { return o.id }
 
 func (o *owner) Release(time.Time, bool) (node.Command, node.Receiver) {
@@ -40,7 +40,7 @@ type crowd struct {
 	t    *testing.T
 	n    *node.Node
 	c    *node.Conn
-	keys map[int]bool
+	keys map[int]bool // those that are set: each has one token that may
 	now  time.Duration
 	due  time.Duration
 	back string // what the server refuses all with; empty: nothing
@@ -109,7 +109,7 @@ func (w *crowd) carry() (looks int) {
 			w.n.Answer(w.c, reply, err, w.at())
 			w.note()
 		}
-		require.LessOrEqual(w.t, keys, 64, "that are looked at at a time")
+		require.LessOrEqual(w.t, keys, 66, "that are looked at at a time")
 	}
 	return looks
 }
@@ -120,21 +120,26 @@ func (w *crowd) serve(c node.Command) (reply any, err error) {
 	}
 	switch c.Script {
 	case lock:
-		w.keys[c.Args[0].(int)] = true
+		for _, key := range c.Keys {
+			w.keys[key.(int)] = true
+		}
 		return "yes", nil
 	case release:
-		id := c.Args[0].(int)
-		if !w.keys[id] {
-			return "gone", nil
+		said := "gone"
+		for _, key := range c.Keys {
+			if w.keys[key.(int)] {
+				said = "yes"
+			}
+			delete(w.keys, key.(int))
 		}
-		delete(w.keys, id)
-		return "yes", nil
+		return said, nil
 	case node.Look:
 		held := []any{}
-		for i, id := range c.Args {
-			if w.keys[id.(int)] {
+		for i, key := range c.Keys {
+			if w.keys[key.(int)] {
 				held = append(held, int64(i+1))
 			}
+			require.Equal(w.t, key.(int)/4, c.Args[i], "the token that is looked for")
 		}
 		return held, nil
 	}
@@ -176,7 +181,8 @@ func TestManyThatComeLateAreReleased(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	for len(all) > 0 {
 		w.run(time.Duration(r.Int64N(int64(500 * time.Millisecond))))
-		w.keys[all[0].id] = true // Late.
+		keys := all[0].Keys()
+		w.keys[keys[r.IntN(len(keys))].(int)] = true // Late.
 		all = all[1:]
 		if w.now > 50*time.Second {
 			break
@@ -222,6 +228,27 @@ func TestManyLooksThatAreRefusedEnd(t *testing.T) {
 		w.carry()
 	}
 	assert.Zero(t, w.n.Stats(w.at()).Repeats)
+}
+
+// A release that the server refuses for a while is carried out soon after.
+func TestManyThatAreRefusedForLongAreReleased(t *testing.T) {
+	w := newCrowd(t)
+	all := owners(0, 100, 0)
+	for _, o := range all {
+		require.NoError(t, w.n.Enqueue(o.request(node.LockRequest, lock), w.at()))
+	}
+	w.connect()
+	w.carry()
+	w.back = "BUSY"
+	for _, o := range all {
+		require.NoError(t, w.n.Enqueue(o.request(node.Release, release), w.at()))
+	}
+	w.run(10 * time.Minute)
+	assert.Equal(t, 100, w.n.Stats(w.at()).PendingReleases)
+	w.back = ""
+	w.run(2 * time.Second)
+	assert.Empty(t, w.keys)
+	assert.Zero(t, w.n.Stats(w.at()).PendingReleases)
 }
 
 // The backlog is bounded, but for the releases of this client's own locks.
@@ -274,9 +301,16 @@ func TestManyConnectionsAreMadeWithRests(t *testing.T) {
 	for range 1000 {
 		var d node.Redialer
 		at, made, rest := epoch, []time.Time{}, time.Duration(0)
+		flaps := r.IntN(2) == 0
 		for range 60 {
 			served, wrong, failed := r.IntN(2) == 0, r.IntN(8) == 0, r.IntN(6) == 0
 			lasted := time.Duration(r.IntN(3)) * 700 * time.Millisecond * time.Duration(r.IntN(2))
+			if flaps {
+				served, wrong, failed, lasted = true, false, false, 0
+			}
+			if r.IntN(40) == 0 {
+				lasted += time.Hour
+			}
 			at = at.Add(lasted)
 			var wait time.Duration
 			if failed {

@@ -23,6 +23,20 @@ var everything = []struct {
 		return !t.locked && !t.foreign && !w.ended && (i == 0 || w.attempts[i-1].locked) // They are alike.
 	}, func(w *world, i int) {
 		w.attempts[i].locked = true
+		for _, other := range w.attempts {
+			if other.released {
+				w.attempts[i].behind |= 1 << other.id
+			}
+		}
+		w.ask(w.attempts[i], node.LockRequest, w.lock())
+	}},
+	{"token %s: the lock is asked for again", tokens, func(w *world, i int) bool {
+		t := w.attempts[i]
+		waits := slices.ContainsFunc(w.calls, func(c *call) bool { return c.of == t && !c.answered && !c.done })
+		return w.holds(i) && !waits && !t.heard && t.again < w.agains
+	}, func(w *world, i int) {
+		w.attempts[i].again++
+		w.attempts[i].refused = false
 		w.ask(w.attempts[i], node.LockRequest, w.lock())
 	}},
 	{"token %s: the lock is extended", tokens, func(w *world, i int) bool {
@@ -146,6 +160,16 @@ var everything = []struct {
 	}, func(w *world, _ int) {
 		w.done.silences++
 		w.silence()
+	}},
+	{"the reply is too long to be read", once, func(w *world, _ int) bool {
+		return w.long && len(w.replies) > 0 && w.replies[0].value == -1
+	}, func(w *world, _ int) {
+		w.neverDirect = true
+		w.end(errLong)
+	}},
+	{"the process stops for a while", once, func(w *world, _ int) bool { return w.c != nil && w.done.stops < w.stops }, func(w *world, _ int) {
+		w.done.stops++
+		w.now += time.Second
 	}},
 	{"the watchdog looks", once, func(w *world, _ int) bool {
 		return w.c != nil && w.alarm > 0 && w.done.looks < w.looks
@@ -296,6 +320,7 @@ var everything = []struct {
 	{"the server loses its keys", once, func(w *world, _ int) bool { return w.server.Token > 0 && w.done.flushes < w.flushes }, func(w *world, _ int) {
 		w.done.flushes++
 		for _, t := range w.attempts {
+			t.flushed = t.flushed || w.server.Token == t.id
 			t.vanishes = t.vanishes || w.server.Token == t.id && t.heard && !t.released && !t.unsure && w.done.sleeps == 0
 		}
 		w.server = Server{}

@@ -260,6 +260,9 @@ var usual = []named{
 	{"released twice", limits{tokens: 1, breaks: 2, refusals: 1, ticks: 1, repeats: 1}},
 	{"the end", limits{tokens: 1, breaks: 1, fails: 1, refusals: 1, ticks: 1, closes: true, withdraws: true}},
 	{"connections made anew", limits{tokens: 1, breaks: 1, refusals: 1, renewals: 1, extensions: 1}},
+	{"asked again", limits{tokens: 1, breaks: 1, giveUps: 1, refusals: 1, agains: 1, other: true, withdraws: true}},
+	{"a process that stops", limits{tokens: 1, looks: 4, stops: 1}},
+	{"one after the other", limits{tokens: 2, breaks: 1, fails: 1}},
 	{"scripts forgotten", limits{tokens: 1, breaks: 1, forgets: 2, extensions: 1, withdraws: true}},
 	{"requests that come twice", limits{tokens: 1, breaks: 1, doubles: 1, refusals: 1, extensions: 1}},
 	{"silence", limits{tokens: 1, breaks: 1, silences: 1, ticks: 1, withdraws: true}},
@@ -277,7 +280,7 @@ var usual = []named{
 	{"questions aside", limits{tokens: 1, looks: 5, asides: 1}},
 	{"others find another server", limits{tokens: 1, looks: 3, anews: 1, renewals: 1}},
 	{"the machine sleeps", limits{tokens: 1, breaks: 1, sleeps: 1, extensions: 1, flushes: 1}},
-	{"enough others", limits{tokens: 2, breaks: 1, fails: 2, enough: true}},
+	{"enough others", limits{tokens: 2, breaks: 1, fails: 1, silences: 1, enough: true}},
 }
 
 // full searches, with WORLD=full, take some minutes.
@@ -330,7 +333,7 @@ func searchAll(t *testing.T, searches []named) {
 
 // everyone has several tokens, and all that may happen, often.
 var everyone = limits{
-	tokens: 3, breaks: 3, fails: 2, refusals: 3, giveUps: 2, ticks: 8, extensions: 2, repairs: 1, nonsense: 1, doubles: 1, repeats: 2, silences: 1, flushes: 1, forgets: 1,
+	tokens: 3, agains: 1, breaks: 3, fails: 2, refusals: 3, giveUps: 2, ticks: 8, extensions: 2, repairs: 1, nonsense: 1, doubles: 1, repeats: 2, silences: 1, flushes: 1, forgets: 1,
 	renewals: 2, pauses: 3, wakes: 1, minutes: 2, hours: 1, withdraws: true, other: true,
 }
 
@@ -349,7 +352,7 @@ func TestWorldAtRandom(t *testing.T) {
 		func(l *limits) { l.foreign = true },
 		func(l *limits) { l.closes, l.tokens = true, 2 },
 		func(l *limits) {
-			*l = limits{tokens: 2, looks: 30, pauses: 4, asides: 3, anews: 2, renewals: 2, breaks: 1, refusals: 1, extensions: 2, patient: true}
+			*l = limits{tokens: 2, looks: 30, pauses: 4, asides: 3, anews: 2, renewals: 2, breaks: 1, refusals: 1, extensions: 2, stops: 2, patient: true}
 		},
 		func(l *limits) {
 			*l = limits{tokens: 1, looks: 1, votes: 50, ooms: 2, breaks: 2, fails: 1, extensions: 20}

@@ -26,6 +26,7 @@ type limits struct {
 	looks, asides, sleeps, anews            int  // of the watchdog, in time; requests that cost nobody anything; hours in which the machine sleeps; other servers that others find
 	quarantine                              int  // times that the server grants nothing for a while
 	direct, old, long                       bool // lock requests go without the script; the server does not know that; the other client's value is too long for it
+	agains, stops                           int  // lock requests that are made again; times that the process stops for a while, and the watchdog with it
 	votes, ooms                             int  // that rounds have counted; times that the server refuses writes
 	patient, enough                         bool // token 2 has a long node timeout; a quorum votes without this node
 }
@@ -52,6 +53,9 @@ type token struct {
 	over     bool // the answer to a release that was carried out was heard
 	undone   bool // its key was set behind a release, by what came late
 	vanishes bool // the server has lost its key, which was said to be there
+	flushed  bool // the server has lost its key
+	behind   uint // bits: the tokens whose release was asked for before its lock
+	again    int  // lock requests that were made again
 
 	extended, repaired int
 	repairs            time.Duration // when its last repair was asked for
@@ -272,6 +276,8 @@ type world struct {
 	alarm       time.Duration // when the watchdog is due; 0: not
 	oldAt       time.Duration // when the connection is to be made anew; 0: never
 	lastReply   time.Duration
+	planned     time.Duration // when the watchdog was to look, if nothing calls it earlier
+	putOff      bool          // the watchdog was late, and has put its look off
 	turnedAway  bool          // somebody was, since the last reply, as the node was silent
 	failed      bool          // not connected since an attempt has failed, or since silence
 	askedAnew   time.Duration // when others have last found another server, and that was heard; 0: never
@@ -367,9 +373,7 @@ func (w *world) after() {
 		case node.Unresponsive:
 			w.polls.told--
 		case node.Vanished:
-			if w.vanished++; w.vanished > w.done.flushes*len(w.attempts) && w.done.hours+w.done.doubles == 0 {
-				w.wrong("keys are told to have vanished that were not lost, or that were told of before")
-			}
+			w.vanished++
 		default:
 		}
 	}
@@ -377,7 +381,9 @@ func (w *world) after() {
 		w.due = max(at.Sub(epoch), w.now+1)
 	}
 	if d, set := w.n.Alarm(); set && w.looks > 0 {
-		w.alarm = w.now + d
+		if w.alarm = w.now + d; d > 0 { // If not, it is due as it was.
+			w.planned = w.alarm
+		}
 	}
 	w.look()
 }
@@ -398,6 +404,8 @@ func (w *world) look() {
 		w.wrong(fmt.Sprintf("it is unresponsive: %v", s.Unresponsive))
 	case w.votes > 0 && w.polls.isOpen() && !w.n.HasMisses():
 		w.wrong("votes are missing, and it does not say so")
+	case w.isReachWrong():
+		w.wrong("it is said that it is being connected to without a failure, or it is not")
 	case s.Up != w.joined:
 		w.wrong("it is connected, and it was told otherwise")
 	}
@@ -411,6 +419,15 @@ func (w *world) look() {
 			w.wrong("it says that a release has removed the key, and none has")
 		}
 	}
+}
+
+// isReachWrong asks how the node is reached, which would have an idle one be connected to.
+func (w *world) isReachWrong() bool {
+	if w.n.State() == node.Idle {
+		return false
+	}
+	up, connecting := w.n.Reach()
+	return up != (w.n.State() == node.Up) || connecting != (w.n.State() == node.Connecting && !w.failed)
 }
 
 func (w *world) is(is *bool, now bool, why string) {
@@ -488,14 +505,40 @@ func (w *world) oldest() (m message, is bool) {
 // isSilent reports whether it has waited for longer than somebody would wait.
 func (w *world) isSilent(limit time.Duration) bool {
 	m, is := w.oldest()
-	return is && w.now-m.at > max(limit, timeout)
+	return is && w.now-m.at > max(limit, timeout) && w.overdue() <= max(timeout, node.MinStandstill)
+}
+
+// overdue is by how much the watchdog is late: what has come may not have been read.
+func (w *world) overdue() time.Duration {
+	if w.looks == 0 || w.c == nil {
+		return 0
+	}
+	return w.now - w.planned
 }
 
 // watch has the watchdog look when it is due.
 func (w *world) watch() {
 	w.now, w.alarm = max(w.now, w.alarm), 0
-	if w.n.Wake(w.at()) {
-		w.wrong("the process is said to have stood still")
+	late := w.overdue()
+	_, busy := w.oldest()
+	wakes := w.n.Wake(w.at())
+	if wakes != (late > max(timeout, node.MinStandstill) && !busy && !w.ended) {
+		w.wrong(fmt.Sprintf("that a connection is made anew after a standstill of %v is %t", late, wakes))
+	}
+	if wakes {
+		w.after()
+		w.end(nil)
+		return
+	}
+	if w.putOff = late >= node.MinStandstill && !w.putOff; w.putOff {
+		if w.n.Watch(w.c, w.at()) != nil || w.n.IsOld(w.c, w.at()) {
+			w.wrong("what has arrived is not read before a connection is broken")
+		}
+		w.after()
+		if w.alarm > w.now+node.Arrival {
+			w.wrong("the watchdog does not come back when what has arrived was read")
+		}
+		return
 	}
 	limit := timeout
 	m, busy := w.oldest()
@@ -721,6 +764,10 @@ func (w *world) heardOf(r reply, vanished int) {
 		return
 	}
 	t := w.of(r.to)
+	if w.vanished > vanished && !t.flushed && !t.doubled {
+		w.wrong("keys are told to have vanished that were not lost, or that were told of before")
+	}
+	t.flushed = t.flushed && w.vanished == vanished
 	if r.to.refused || r.value == "abstains" && r.to.script == lock {
 		t.refused = !t.held && !t.doubled
 	}
@@ -772,8 +819,15 @@ func (w *world) pull() message {
 
 // serve has the server carry out the next request, and read has its answer be heard.
 func (w *world) serve() {
-	w.replies = append(w.replies, w.carry(w.pull()))
+	m := w.pull()
+	if other := w.server.Token; other > 0 && m.isOfToken() && m.locks() && w.of(m).behind&(1<<other) != 0 && w.inOrder() && !w.attempts[other-1].undone {
+		w.wrong("a lock is refused because of one whose release was asked for before")
+	}
+	w.replies = append(w.replies, w.carry(m))
 }
+
+// inOrder reports whether nothing may happen by which a release comes after what was asked for later.
+func (w *world) inOrder() bool { return w.refusals+w.giveUps+w.forgets+w.nonsense+w.renewals == 0 }
 
 func (w *world) read() {
 	r := w.replies[0]
@@ -787,6 +841,7 @@ func (w *world) silence() {
 	for _, d := range []time.Duration{node.MinSilence + node.WatchInterval, node.Arrival + 2*node.MinStandstill} {
 		w.now += d
 		if broken = w.n.Watch(w.c, w.at()); broken != nil {
+			w.failed = true
 			w.end(broken)
 			return
 		}
@@ -794,6 +849,8 @@ func (w *world) silence() {
 	}
 	w.wrong("a connection on which nothing is answered goes on")
 }
+
+var errLong = errors.New("a reply is too long to be read")
 
 // end is the end of the connection. What was on its way may still arrive.
 func (w *world) end(why error) {
@@ -808,11 +865,11 @@ func (w *world) end(why error) {
 		w.lose(r.to)
 	}
 	w.polls.down()
-	failed, why := w.n.Ended(w.c, false, w.at())
+	failed, why := w.n.Ended(w.c, errors.Is(why, errLong), w.at())
 	for _, m := range w.wire {
 		w.delay(m)
 	}
-	w.c, w.next, w.wire, w.replies, w.due, w.alarm, w.first, w.turnedAway = nil, nil, nil, nil, 0, 0, reply{}, false
+	w.c, w.next, w.wire, w.replies, w.due, w.alarm, w.first, w.turnedAway, w.putOff = nil, nil, nil, nil, 0, 0, reply{}, false, false
 	w.after()
 	if why != nil && !w.lost && !w.n.IsClosing() && !errors.As(why, new(node.StandstillError)) {
 		w.wrong("the connection has broken, and nobody was told")
