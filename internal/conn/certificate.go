@@ -12,7 +12,7 @@ import (
 // the wire is without TLS, or not a dialer's: redigo keeps what it was shown to itself.
 func (s *Source) Certificate(ctx context.Context, w *Wire) *x509.Certificate {
 	d, ok := s.pool.(*Dialer)
-	if !ok || s.fixed || w.socket == nil || !w.socket.isSecured() {
+	if !ok || w.socket == nil || !w.socket.isSecured() {
 		return nil
 	}
 	c, err := d.Dial(ctx, d.Network, d.Address)

@@ -210,7 +210,7 @@ func TestRunFindsTheDefaultUser(t *testing.T) {
 	}
 }
 
-// The certificate is looked at whether clients have to have one or not.
+// The certificate is looked at whether clients have to have one or not, and where the database is given, too.
 func TestRunLooksAtCertificates(t *testing.T) {
 	t.Parallel()
 	certificate, err := testcluster.NewCertificate()
@@ -219,6 +219,9 @@ func TestRunLooksAtCertificates(t *testing.T) {
 		c := testcluster.RunServers(t, 3, durable, testcluster.WithTLS(certificate), testcluster.WithArgs("--tls-auth-clients", ask))
 		nodes := serverNodes(c)
 		nodes[1] = redlock.NewNode("rediss://"+c.Nodes[1].TLSAddr(), redis.DialTLSConfig(certificate.Client()))
+		if ask == "no" {
+			nodes[1].Pool = redlock.InDatabase(nodes[1].Pool, 0)
+		}
 		report := checkPatiently(t, nodes)
 		assert.Equal(t, OK, report.Verdict())
 		end := certificate.Leaf.NotAfter.UTC().Format("2006-01-02 15:04")
