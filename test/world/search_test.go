@@ -257,6 +257,7 @@ var usual = []named{
 	{"refusals", limits{tokens: 1, breaks: 1, refusals: 2, giveUps: 1, ticks: 2}},
 	{"extensions and repairs", limits{tokens: 1, breaks: 1, ticks: 1, extensions: 1, repairs: 1, flushes: 1, withdraws: true, other: true}},
 	{"a min hold", limits{tokens: 1, breaks: 1, ticks: 1, extensions: 1, leaves: true, hours: 1}},
+	{"a min hold that waits", limits{tokens: 1, refusals: 1, leaves: true, pauses: 1}},
 	{"another process releases", limits{tokens: 1, breaks: 2, refusals: 1, ticks: 2, hours: 1, foreign: true}},
 	{"released twice", limits{tokens: 1, breaks: 2, refusals: 1, ticks: 1, repeats: 1}},
 	{"the end", limits{tokens: 1, breaks: 1, fails: 1, refusals: 1, ticks: 1, closes: true, withdraws: true}},
@@ -277,10 +278,11 @@ var usual = []named{
 	{"a server that does not know them", limits{tokens: 2, direct: true, old: true}},
 	{"a value that is too long for them", limits{tokens: 1, agains: 2, breaks: 1, direct: true, long: true, other: true}},
 	{"quarantine", limits{tokens: 1, breaks: 1, quarantine: 1, extensions: 1, repairs: 1, flushes: 1, withdraws: true}},
+	{"quarantine of requests without the script", limits{tokens: 1, quarantine: 1, direct: true}},
 	{"the watchdog", limits{tokens: 1, looks: 5, pauses: 1}},
 	{"questions aside", limits{tokens: 1, looks: 5, asides: 1}},
 	{"others find another server", limits{tokens: 1, looks: 3, anews: 1, renewals: 1}},
-	{"the machine sleeps", limits{tokens: 1, breaks: 1, sleeps: 1, extensions: 1, flushes: 1}},
+	{"the machine sleeps", limits{tokens: 1, sleeps: 1, stops: 1, extensions: 1, flushes: 1}},
 	{"enough others", limits{tokens: 2, fails: 1, silences: 1, enough: true}},
 }
 

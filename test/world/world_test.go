@@ -75,8 +75,17 @@ func (t *token) LeavesKeys() bool    { return t.leaves }
 func (t *token) Keys() []any         { return resource }
 func (t *token) Value() any          { return t.id }
 
-func (t *token) Release(time.Time, bool) (node.Command, node.Receiver) {
-	return t.command(t.release()), nil
+func (t *token) Release(now time.Time, _ bool) (node.Command, node.Receiver) {
+	return t.releasing(now), nil
+}
+
+// releasing is the command that releases it. What leaves the key for a min hold depends on when it is sent.
+func (t *token) releasing(now time.Time) node.Command {
+	c := t.command(t.release())
+	if t.leaves {
+		c.Timed, c.Args = true, append(c.Args, now)
+	}
+	return c
 }
 
 func (t *token) release() *node.Script {
@@ -440,7 +449,11 @@ func (w *world) is(is *bool, now bool, why string) {
 // ask hands a request to the node.
 func (w *world) ask(t *token, kind node.Kind, s *node.Script) {
 	limit := w.limit(t, kind)
-	task := &node.Task{Kind: kind, Command: t.command(s), Trace: &t.Trace, Limit: limit, Within: within, Lives: ttl}
+	command := t.command(s)
+	if kind == node.Release {
+		command = t.releasing(w.at())
+	}
+	task := &node.Task{Kind: kind, Command: command, Trace: &t.Trace, Limit: limit, Within: within, Lives: ttl}
 	c := &call{w: w, of: t, kind: kind, q: &node.Request{Task: task}}
 	task.Receiver = c
 	may := w.takes(kind, limit)
@@ -580,6 +593,12 @@ func (w *world) write() {
 	batch, dropped := w.n.Next(w.c, nil, w.at())
 	for _, s := range batch {
 		m := message{script: s.Command.Script, tokens: s.Command.Args, eval: s.Eval}
+		if m.script == leave {
+			if !m.tokens[1].(time.Time).Equal(w.at()) {
+				w.wrong("a release says how long it leaves the key by another time than that of its sending")
+			}
+			m.tokens = m.tokens[:1]
+		}
 		if w.looks > 0 {
 			m.at = w.now
 		}
@@ -599,7 +618,7 @@ func (w *world) write() {
 
 // check looks at what is sent.
 func (w *world) check(m message) {
-	if m.part > 0 && (w.noDirect || w.neverDirect) {
+	if m.part > 0 && (w.noDirect || w.neverDirect || w.dialect != nil) {
 		w.wrong("a lock is asked for without the script where that is not possible")
 	}
 	if w.votes > 0 && (m.script == nil || m.script == node.Probe) {
