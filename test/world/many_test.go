@@ -1,8 +1,10 @@
 package world
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -19,10 +21,11 @@ import (
 type owner struct {
 	node.Trace
 
-	id int
+	id   int
+	life time.Duration // 0: a ttl
 }
 
-func (o *owner) Life() time.Duration { return ttl }
+func (o *owner) Life() time.Duration { return cmp.Or(o.life, ttl) }
 func (o *owner) LeavesKeys() bool    { return false }
 func (o *owner) Keys() []any         { return []any{4 * o.id, 4*o.id + 1, 4*o.id + 2}[:1+o.id%3] }
 func (o *owner) Value() any          { return o.id }
@@ -32,8 +35,11 @@ func (o *owner) Release(time.Time, bool) (node.Command, node.Receiver) {
 }
 
 func (o *owner) request(kind node.Kind, s *node.Script) *node.Request {
-	return &node.Request{Task: &node.Task{Kind: kind, Command: node.Command{Script: s, Keys: o.Keys(), Args: []any{o.id}}, Trace: &o.Trace, Limit: timeout}}
+	return &node.Request{Task: &node.Task{Kind: kind, Command: node.Command{Script: s, Keys: o.Keys(), Args: []any{o.id}}, Trace: &o.Trace, Limit: timeout}, Index: uint16(o.index())}
 }
+
+// index is the node's place among seven.
+func (o *owner) index() int { return o.id % 7 }
 
 // A crowd is many tokens on one node, with a server that carries out all at once.
 type crowd struct {
@@ -63,9 +69,9 @@ func owners(from, count, size int) []*owner {
 	for i := range all {
 		all[i] = &owner{id: from + i}
 		if size > 0 {
-			all[i].BeginForeign(all[i], 1, size)
+			all[i].BeginForeign(all[i], 7, size)
 		} else {
-			all[i].Begin(all[i], 1)
+			all[i].Begin(all[i], 7)
 		}
 	}
 	return all
@@ -179,18 +185,24 @@ func TestManyThatComeLateAreReleased(t *testing.T) {
 	s := w.n.Stats(w.at())
 	assert.Equal(t, []int{0, 500}, []int{s.PendingReleases, s.Repeats})
 	r := rand.New(rand.NewPCG(1, 1))
-	for len(all) > 0 {
-		w.run(time.Duration(r.Int64N(int64(500 * time.Millisecond))))
-		keys := all[0].Keys()
-		w.keys[keys[r.IntN(len(keys))].(int)] = true // Late.
-		all = all[1:]
-		if w.now > 50*time.Second {
-			break
-		}
+	late := func(o *owner) int {
+		keys := o.Keys()
+		key := keys[r.IntN(len(keys))].(int)
+		w.keys[key] = true
+		return key
 	}
-	came := len(w.keys)
+	for _, o := range all[:8] {
+		w.run(time.Duration(r.Int64N(int64(100 * time.Millisecond))))
+		key, came := late(o), w.now
+		w.run(came + firstGap)
+		assert.NotContains(t, w.keys, key, "what came %v after its release", came)
+	}
+	for i, o := range all[8:] {
+		late(o)
+		w.run(time.Duration(r.Int64N(2*int64(50*time.Minute-w.now)/int64(len(all)-i)))) // For nearly an hour.
+	}
 	w.run(3 * time.Hour)
-	assert.Empty(t, w.keys, "of %d that came late", came)
+	assert.Empty(t, w.keys)
 	s = w.n.Stats(w.at())
 	assert.Equal(t, []int{0, 0, 0}, []int{s.PendingReleases, s.Repeats, s.Backlog})
 }
@@ -249,6 +261,82 @@ func TestManyThatAreRefusedForLongAreReleased(t *testing.T) {
 	w.run(2 * time.Second)
 	assert.Empty(t, w.keys)
 	assert.Zero(t, w.n.Stats(w.at()).PendingReleases)
+}
+
+// Which errors say that a lock request was not carried out: after these nothing is released.
+func TestManyErrors(t *testing.T) {
+	for code, refuses := range map[string]bool{
+		"NOPERM": true, "NOAUTH": true, "WRONGTYPE": true, "OOM": true, "MISCONF": true, "READONLY": true, "LOADING": true, "BUSY": true, "NOREPLICAS": true,
+		"MASTERDOWN": true, "CLUSTERDOWN": true, "MOVED": true, "ASK": true, "CROSSSLOT": true, "ERR": false, "TRYAGAIN": false, "": false, "EXECABORT": false,
+	} {
+		w := newCrowd(t)
+		o := owners(3, 1, 0)[0]
+		require.NoError(t, w.n.Enqueue(o.request(node.LockRequest, lock), w.at()))
+		w.connect()
+		w.write()
+		w.n.Answer(w.c, nil, errors.New(code), w.at())
+		w.n.Release(&o.Trace, o.index(), w.at())
+		assert.Equal(t, refuses, w.n.Queued(w.c) == 0, code)
+		w.keys[o.Keys()[0].(int)] = !refuses
+		w.run(ttl)
+		assert.Equal(t, refuses, len(w.keys) > 0, code)
+	}
+}
+
+// A release of what lives for ever is refused for as long as the server likes, and owed for as long as it is away.
+func TestManyThatLiveForEver(t *testing.T) {
+	w := newCrowd(t)
+	o := owners(0, 1, 0)[0]
+	o.life = math.MaxInt64
+	require.NoError(t, w.n.Enqueue(o.request(node.LockRequest, lock), w.at()))
+	w.connect()
+	w.carry()
+	w.back = "BUSY"
+	w.n.Release(&o.Trace, 0, w.at())
+	w.run(time.Hour)
+	w.n.End(w.c, errors.New("broken"))
+	w.n.Ended(w.c, false, w.at())
+	w.n.Rest(errors.New("away"), w.at())
+	w.now += 1000 * time.Hour
+	w.back = ""
+	w.n.Retry()
+	w.connect()
+	w.run(time.Second)
+	assert.Empty(t, w.keys)
+	assert.Zero(t, w.n.Stats(w.at()).PendingReleases)
+}
+
+// A node that is away for longer than keys live is owed nothing any more.
+func TestManyThatAreOverAreForgotten(t *testing.T) {
+	w := newCrowd(t)
+	all := owners(0, 10, 0)
+	for _, o := range all {
+		require.NoError(t, w.n.Enqueue(o.request(node.LockRequest, lock), w.at()))
+	}
+	w.connect()
+	w.write()
+	w.n.End(w.c, errors.New("broken"))
+	w.n.Ended(w.c, false, w.at())
+	w.n.Rest(errors.New("away"), w.at())
+	for _, o := range all {
+		require.Error(t, w.n.Enqueue(o.request(node.Release, release), w.at()))
+	}
+	w.now += ttl / 2
+	w.n.Rest(errors.New("away"), w.at())
+	assert.Equal(t, 10, w.n.Stats(w.at()).PendingReleases)
+	w.now += ttl
+	w.n.Rest(errors.New("away"), w.at())
+	assert.Zero(t, w.n.Stats(w.at()).PendingReleases)
+}
+
+func TestManyLimits(t *testing.T) {
+	for timeout, want := range map[time.Duration][2]time.Duration{
+		time.Millisecond: {time.Second, time.Second}, 600 * time.Millisecond: {1200 * time.Millisecond, 1200 * time.Millisecond}, time.Minute: {2 * time.Minute, 2 * time.Minute},
+	} {
+		assert.Equal(t, want, [2]time.Duration{node.Silence(timeout), node.ConnectLimit(timeout)})
+	}
+	assert.Equal(t, []time.Duration{20 * time.Millisecond, time.Second, time.Second, 250 * time.Millisecond, 15 * time.Second, 50 * time.Millisecond, time.Minute},
+		[]time.Duration{node.MinBackoff, node.MaxBackoff, node.MinSilence, node.WatchInterval, node.IdlePing, node.MinStandstill, node.MinLate})
 }
 
 // The backlog is bounded, but for the releases of this client's own locks.

@@ -87,7 +87,7 @@ var everything = []struct {
 		}
 		before := w.n.Stats(w.at()).Backlog
 		w.n.Release(&t.Trace, 0, w.at())
-		if t.refused && !t.doubted && w.n.Stats(w.at()).Backlog > before {
+		if (t.refused && !t.doubted || !t.written && !t.foreign) && w.n.Stats(w.at()).Backlog > before {
 			w.wrong("a release is sent of a lock request that the server has refused")
 		}
 		w.after()
@@ -229,7 +229,10 @@ var everything = []struct {
 	}},
 	{"the server has memory again", once, func(w *world, _ int) bool { return w.oom }, func(w *world, _ int) { w.oom = false }},
 	{"a second passes, in which all is answered", once, func(w *world, _ int) bool { return w.c != nil && w.votes > 0 }, func(w *world, _ int) {
-		w.pass()
+		w.pass(false)
+	}},
+	{"a second passes, in which much is asked, and answered", once, func(w *world, _ int) bool { return w.c != nil && w.votes > 0 && w.holds(0) }, func(w *world, _ int) {
+		w.pass(true)
 	}},
 	{"the server grants nothing from now on", once, func(w *world, _ int) bool { return !w.abstains && w.done.quarantine < w.quarantine }, func(w *world, _ int) {
 		w.done.quarantine++
@@ -247,11 +250,26 @@ var everything = []struct {
 	{"connecting fails", once, func(w *world, _ int) bool { return w.isConnecting() && w.done.fails < w.fails }, func(w *world, _ int) {
 		w.done.fails++
 		w.failed = true
+		w.stalled = false
 		failed, why := w.n.Rest(errors.New("refused"), w.at())
 		w.after()
+		if !w.stalled {
+			w.wrong("nobody is told that there is no connection for a while")
+		}
 		w.fail(failed, why)
 		if w.n.MayEnd() {
 			w.leave()
+		}
+	}},
+	{"the pool does not let go of the node", once, func(w *world, _ int) bool {
+		return w.n.State() == node.Connecting && w.c == nil && !w.failed && w.done.fails < w.fails
+	}, func(w *world, _ int) {
+		w.done.fails++
+		w.failed, w.stalled = true, false
+		w.n.Waits()
+		w.after()
+		if !w.stalled {
+			w.wrong("nobody is told that there is no connection for a while")
 		}
 	}},
 	{"a connection is made", once, func(w *world, _ int) bool { return w.isConnecting() }, func(w *world, _ int) { w.connect() }},
@@ -284,6 +302,9 @@ var everything = []struct {
 			w.leave()
 		}
 		w.after()
+		if w.c != nil && w.n.Stats(w.at()).PendingReleases > 0 && w.n.Queued(w.c)+len(w.wire)+len(w.replies) == 0 && w.next == nil {
+			w.wrong("what the server has refused is not sent again at once when the node is closed")
+		}
 	}},
 	{"the instant comes that the node has asked for", once, func(w *world, _ int) bool {
 		return w.c != nil && w.due > 0 && w.done.ticks < w.ticks

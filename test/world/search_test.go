@@ -270,7 +270,7 @@ var usual = []named{
 	{"silence", limits{tokens: 1, breaks: 1, silences: 1, ticks: 1, withdraws: true}},
 	{"pauses", limits{tokens: 2, pauses: 2}},
 	{"repairs that are late", limits{tokens: 1, breaks: 1, extensions: 1, repairs: 1, flushes: 1, pauses: 1}},
-	{"an hour", limits{tokens: 1, breaks: 1, ticks: 2, minutes: 1, hours: 1, refusals: 1}},
+	{"an hour", limits{tokens: 1, breaks: 1, ticks: 2, minutes: 1, hours: 1}},
 	{"too many unanswered", limits{tokens: 2, unanswered: 1, breaks: 1, withdraws: true}},
 	{"a standstill", limits{tokens: 1, breaks: 1, wakes: 1, ticks: 1}},
 	{"two tokens", limits{tokens: 2, breaks: 1, ticks: 1}},
@@ -280,10 +280,11 @@ var usual = []named{
 	{"quarantine", limits{tokens: 1, breaks: 1, quarantine: 1, extensions: 1, repairs: 1, flushes: 1, withdraws: true}},
 	{"quarantine of requests without the script", limits{tokens: 1, quarantine: 1, direct: true}},
 	{"the watchdog", limits{tokens: 1, looks: 5, pauses: 1}},
-	{"questions aside", limits{tokens: 1, looks: 5, asides: 1}},
+	{"questions aside", limits{tokens: 1, looks: 4, asides: 1}},
 	{"others find another server", limits{tokens: 1, looks: 3, anews: 1, renewals: 1}},
 	{"the machine sleeps", limits{tokens: 1, sleeps: 1, stops: 1, extensions: 1, flushes: 1}},
-	{"enough others", limits{tokens: 2, fails: 1, silences: 1, enough: true}},
+	{"enough others", limits{tokens: 2, silences: 1, enough: true}},
+	{"enough others, after a failure", limits{tokens: 2, fails: 1, enough: true}},
 }
 
 // full searches, with WORLD=full, take some minutes.

@@ -75,7 +75,7 @@ func (w *world) mayVote() bool {
 }
 
 // pass has a second pass, in which all is answered. A node of which something is open is asked for a sign of life.
-func (w *world) pass() {
+func (w *world) pass(busy bool) {
 	for end := w.now + time.Second; w.now < end && w.broken == "" && w.c != nil; {
 		switch {
 		case w.n.Queued(w.c) > 0:
@@ -85,6 +85,9 @@ func (w *world) pass() {
 		case len(w.replies) > 0:
 			w.read()
 		case w.alarm > 0 && w.alarm <= end:
+			if busy {
+				w.ask(w.attempts[0], node.Ask, extend)
+			}
 			w.watch()
 		default:
 			w.now = end

@@ -56,6 +56,8 @@ type token struct {
 	flushed  bool // the server has lost its key
 	behind   uint // bits: the tokens whose release was asked for before its lock
 	again    int  // lock requests that were made again
+	written  bool // a request of it was
+	told     bool // a release has said that it removed the key
 
 	extended, repaired int
 	repairs            time.Duration // when its last repair was asked for
@@ -286,6 +288,12 @@ type world struct {
 	oldAt       time.Duration // when the connection is to be made anew; 0: never
 	lastReply   time.Duration
 	planned     time.Duration // when the watchdog was to look, if nothing calls it earlier
+	forgot      bool          // the server has forgotten scripts since the handshake
+	served      bool          // a reply that is no error was heard on this connection
+	replied     bool          // any, to what is not aside, since the node is connected
+	wanted      bool          // it was told that somebody needs the node
+	stalled     bool          // it was told that there is no connection for a while
+	longest     time.Duration // that a reply has taken
 	putOff      bool          // the watchdog was late, and has put its look off
 	turnedAway  bool          // somebody was, since the last reply, as the node was silent
 	failed      bool          // not connected since an attempt has failed, or since silence
@@ -367,6 +375,10 @@ func (w *world) conn() *node.Conn {
 func (w *world) after() {
 	for _, f := range w.n.Facts() {
 		switch f.What {
+		case node.Wanted:
+			w.is(&w.wanted, true, "wanted twice")
+		case node.Stalled:
+			w.stalled = true
 		case node.Joined:
 			w.is(&w.joined, true, "connected twice")
 		case node.Left:
@@ -413,6 +425,12 @@ func (w *world) look() {
 		w.wrong(fmt.Sprintf("it is unresponsive: %v", s.Unresponsive))
 	case w.votes > 0 && w.polls.isOpen() && !w.n.HasMisses():
 		w.wrong("votes are missing, and it does not say so")
+	case s.RTT > w.longest, w.n.Takes() > max(w.longest, 1):
+		w.wrong(fmt.Sprintf("replies take %v, or %v of late, and none has taken longer than %v", s.RTT, w.n.Takes(), w.longest))
+	case (w.n.Takes() > 0) != (w.c != nil && w.replied):
+		w.wrong("how long replies take is said without one, or not with one")
+	case s.Up && w.n.Unreached() != nil, !s.Up && w.n.Unreached() == nil:
+		w.wrong("it is said that it is not reached, or that it is")
 	case w.isReachWrong():
 		w.wrong("it is said that it is being connected to without a failure, or it is not")
 	case s.Up != w.joined:
@@ -424,6 +442,8 @@ func (w *world) look() {
 			w.wrong("it says that the node had a key, and it never did")
 		case t.heard && !t.Has(0, node.MarkHeld):
 			w.wrong("it does not say that the node had the key")
+		case t.told && !t.Has(0, node.MarkConfirmed):
+			w.wrong("it does not say that a release has removed the key")
 		case t.Has(0, node.MarkConfirmed) && !t.removed && !t.unsure:
 			w.wrong("it says that a release has removed the key, and none has")
 		}
@@ -458,7 +478,11 @@ func (w *world) ask(t *token, kind node.Kind, s *node.Script) {
 	task.Receiver = c
 	may := w.takes(kind, limit)
 	w.calls = append(w.calls, c)
-	c.done = w.n.Enqueue(c.q, w.at()) != nil
+	err := w.n.Enqueue(c.q, w.at())
+	c.done = err != nil
+	if err != nil && w.isOnTime() {
+		w.checkRefusal(err, kind, limit)
+	}
 	if kind != node.Release && c.done == may && w.isOnTime() {
 		w.wrong(fmt.Sprintf("that a %s is taken is %t", s.Name, !c.done))
 	}
@@ -466,6 +490,19 @@ func (w *world) ask(t *token, kind node.Kind, s *node.Script) {
 		w.turnedAway = true
 	}
 	w.after()
+}
+
+// checkRefusal looks at why a request was not taken.
+func (w *world) checkRefusal(err error, kind node.Kind, limit time.Duration) {
+	silent := w.isSilent(limit) && w.n.State() == node.Up
+	switch {
+	case errors.Is(err, node.ErrClosed) != (w.ended && (kind != node.Release || w.n.State() == node.Closed)):
+		w.wrong(fmt.Sprintf("that it is closed is said or not: %v", err))
+	case errors.Is(err, node.ErrSilent) && !silent:
+		w.wrong("it is said to be silent")
+	case errors.Is(err, node.ErrBehind) && w.now-w.lastReply >= time.Second, errors.Is(err, node.ErrSilent) && !errors.Is(err, node.ErrBehind) && w.now-w.lastReply < time.Second:
+		w.wrong("a node that answers all the time is said to be silent, or the other way round")
+	}
 }
 
 // limit is the node timeout of a request.
@@ -558,7 +595,7 @@ func (w *world) watch() {
 	if busy && m.isOfToken() && !m.ends() && !w.turnedAway {
 		limit = w.limit(w.of(m), node.Ask)
 	}
-	isBroken := busy && w.now-m.at >= node.Silence(limit)
+	isBroken := busy && w.now-m.at >= max(2*limit, time.Second)
 	broken := w.n.Watch(w.c, w.at())
 	if isBroken != (broken != nil) {
 		w.wrong(fmt.Sprintf("that a connection is broken after %v without an answer is %t", w.now-m.at, !isBroken))
@@ -593,15 +630,16 @@ func (w *world) write() {
 	batch, dropped := w.n.Next(w.c, nil, w.at())
 	for _, s := range batch {
 		m := message{script: s.Command.Script, tokens: s.Command.Args, eval: s.Eval}
+		if s.Forgot != w.forgot {
+			w.wrong("the writer is told that the server has forgotten scripts, or is not")
+		}
 		if m.script == leave {
 			if !m.tokens[1].(time.Time).Equal(w.at()) {
 				w.wrong("a release says how long it leaves the key by another time than that of its sending")
 			}
 			m.tokens = m.tokens[:1]
 		}
-		if w.looks > 0 {
-			m.at = w.now
-		}
+		m.at = w.now
 		if s.Direct {
 			m.part = 1
 			w.wire = append(w.wire, m)
@@ -611,6 +649,9 @@ func (w *world) write() {
 		w.check(m)
 	}
 	w.after()
+	if w.looks > 0 && len(batch) > 0 && w.alarm > w.now+node.WatchInterval {
+		w.wrong("the watchdog sleeps though something was written")
+	}
 	for _, q := range dropped {
 		q.Deliver(node.Outcome{Err: node.ErrWithdrawn}, w.at())
 	}
@@ -629,6 +670,7 @@ func (w *world) check(m message) {
 	}
 	for _, id := range m.tokens {
 		t := w.attempts[id.(int)-1]
+		t.written = true
 		t.refused = t.refused && m.script != repair
 		if m.script == repair && w.now > t.repairs+within {
 			w.wrong("a repair is sent when the lock may have lapsed")
@@ -718,7 +760,12 @@ func (w *world) hear(r reply) {
 	if w.long && value == -1 {
 		value = tooLong
 	}
+	if w.longest = max(w.longest, w.now-r.to.at); r.to.part != 1 {
+		w.served = w.served || r.to.part == 0 && r.err == nil || r.to.part == 2 && w.first.err == nil
+		w.replied = w.replied || r.to.script != aside
+	}
 	q, out, effect := w.n.Answer(w.c, value, r.err, w.at())
+	w.forgot = w.forgot || effect == node.Goes && r.err != nil && strings.HasPrefix(r.err.Error(), "NOSCRIPT")
 	if q != nil && q.Command.Script != r.to.script {
 		w.wrong("an answer is taken for another request's")
 	}
@@ -770,6 +817,9 @@ func (w *world) heardOf(r reply, vanished int) {
 	if r.to.script != aside && r.to.part != 1 {
 		w.lastReply, w.turnedAway = w.now, false
 	}
+	if failed := r.err; w.c != nil && r.to.script != aside && r.to.part == 0 && (w.c.Said() != nil) != (failed != nil) {
+		w.wrong("what the server has said last is not known")
+	}
 	if w.dialect != nil {
 		if heard := r.to.script != nil && r.to.script.Grants && r.err == nil; heard != (w.dialect.heard > 0) {
 			w.wrong("the dialect does not hear what the server grants")
@@ -783,6 +833,7 @@ func (w *world) heardOf(r reply, vanished int) {
 		return
 	}
 	t := w.of(r.to)
+	t.told = t.told || r.to.ends() && r.value == "yes"
 	if w.vanished > vanished && !t.flushed && !t.doubled {
 		w.wrong("keys are told to have vanished that were not lost, or that were told of before")
 	}
@@ -803,7 +854,7 @@ func (w *world) heardOf(r reply, vanished int) {
 
 // begin notes that a connection begins.
 func (w *world) begin() {
-	w.noDirect, w.failed, w.first = false, false, reply{}
+	w.noDirect, w.failed, w.first, w.forgot, w.served = false, false, reply{}, false, false
 	w.turnedAway = false
 	w.lastReply = w.now
 	w.sign = w.now
@@ -874,6 +925,9 @@ var errLong = errors.New("a reply is too long to be read")
 // end is the end of the connection. What was on its way may still arrive.
 func (w *world) end(why error) {
 	w.n.End(w.c, why)
+	if served := w.c.HasServed(); served != (w.served || errors.As(w.c.Why(), new(node.StandstillError))) {
+		w.wrong(fmt.Sprintf("that the server has answered is %t", served))
+	}
 	if w.first.to.part > 0 && len(w.wire)+len(w.replies) == 0 {
 		w.wrong("half an answer has no other half")
 	}
@@ -945,7 +999,7 @@ func (w *world) connect() {
 	if w.n.State() == node.Backoff {
 		w.n.Retry()
 	}
-	w.c = w.conn()
+	w.c, w.replied = w.conn(), false
 	w.begin()
 	w.n.Connected(w.c, w.at())
 	w.after()
