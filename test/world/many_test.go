@@ -199,7 +199,7 @@ func TestManyThatComeLateAreReleased(t *testing.T) {
 	}
 	for i, o := range all[8:] {
 		late(o)
-		w.run(time.Duration(r.Int64N(2*int64(50*time.Minute-w.now)/int64(len(all)-i)))) // For nearly an hour.
+		w.run(time.Duration(r.Int64N(2 * int64(50*time.Minute-w.now) / int64(len(all)-i)))) // For nearly an hour.
 	}
 	w.run(3 * time.Hour)
 	assert.Empty(t, w.keys)
