@@ -83,6 +83,14 @@ func (w *crowd) connect() {
 	w.note()
 }
 
+// breaks has the connection break, and rest an attempt to make the next one fail.
+func (w *crowd) breaks() {
+	w.n.End(w.c, errors.New("broken"))
+	_, _ = w.n.Ended(w.c, false, w.at())
+}
+
+func (w *crowd) rest() { _, _ = w.n.Rest(errors.New("away"), w.at()) }
+
 func (w *crowd) note() {
 	w.n.Facts()
 	_, _ = w.n.Alarm()
@@ -102,13 +110,12 @@ func (w *crowd) write() (sent []node.Sending) {
 	return sent
 }
 
-// carry has the server carry out what is written, and its answers be heard. It returns how many looks there were.
-func (w *crowd) carry() (looks int) {
+// carry has the server carry out what is written, and its answers be heard.
+func (w *crowd) carry() {
 	for sent := w.write(); len(sent) > 0; sent = w.write() {
 		keys := 0
 		for _, s := range sent {
 			if s.Command.Script == node.Look {
-				looks++
 				keys += len(s.Command.Keys)
 			}
 			reply, err := w.serve(s.Command)
@@ -117,7 +124,6 @@ func (w *crowd) carry() (looks int) {
 		}
 		require.LessOrEqual(w.t, keys, 66, "that are looked at at a time")
 	}
-	return looks
 }
 
 func (w *crowd) serve(c node.Command) (reply any, err error) {
@@ -175,8 +181,7 @@ func TestManyThatComeLateAreReleased(t *testing.T) {
 	}
 	w.connect()
 	require.Len(t, w.write(), 500)
-	w.n.End(w.c, errors.New("broken"))
-	w.n.Ended(w.c, false, w.at())
+	w.breaks()
 	for _, o := range all {
 		require.NoError(t, w.n.Enqueue(o.request(node.Release, release), w.at()))
 	}
@@ -216,8 +221,7 @@ func TestManyLooksThatAreRefusedEnd(t *testing.T) {
 	}
 	w.connect()
 	w.write()
-	w.n.End(w.c, errors.New("broken"))
-	w.n.Ended(w.c, false, w.at())
+	w.breaks()
 	w.connect()
 	for _, o := range all {
 		require.NoError(t, w.n.Enqueue(o.request(node.Release, release), w.at()))
@@ -294,9 +298,8 @@ func TestManyThatLiveForEver(t *testing.T) {
 	w.back = "BUSY"
 	w.n.Release(&o.Trace, 0, w.at())
 	w.run(time.Hour)
-	w.n.End(w.c, errors.New("broken"))
-	w.n.Ended(w.c, false, w.at())
-	w.n.Rest(errors.New("away"), w.at())
+	w.breaks()
+	w.rest()
 	w.now += 1000 * time.Hour
 	w.back = ""
 	w.n.Retry()
@@ -315,17 +318,16 @@ func TestManyThatAreOverAreForgotten(t *testing.T) {
 	}
 	w.connect()
 	w.write()
-	w.n.End(w.c, errors.New("broken"))
-	w.n.Ended(w.c, false, w.at())
-	w.n.Rest(errors.New("away"), w.at())
+	w.breaks()
+	w.rest()
 	for _, o := range all {
 		require.Error(t, w.n.Enqueue(o.request(node.Release, release), w.at()))
 	}
 	w.now += ttl / 2
-	w.n.Rest(errors.New("away"), w.at())
+	w.rest()
 	assert.Equal(t, 10, w.n.Stats(w.at()).PendingReleases)
 	w.now += ttl
-	w.n.Rest(errors.New("away"), w.at())
+	w.rest()
 	assert.Zero(t, w.n.Stats(w.at()).PendingReleases)
 }
 

@@ -33,7 +33,7 @@ var everything = []struct {
 	{"token %s: the lock is asked for again", tokens, func(w *world, i int) bool {
 		t := w.attempts[i]
 		waits := slices.ContainsFunc(w.calls, func(c *call) bool { return c.of == t && !c.answered && !c.done })
-		return w.holds(i) && !waits && !t.heard && t.again < w.agains
+		return w.holds(i) && !waits && !t.heard && t.again < w.askedAgain
 	}, func(w *world, i int) {
 		w.attempts[i].again++
 		w.attempts[i].refused = false

@@ -262,7 +262,7 @@ var usual = []named{
 	{"released twice", limits{tokens: 1, breaks: 2, refusals: 1, ticks: 1, repeats: 1}},
 	{"the end", limits{tokens: 1, breaks: 1, fails: 1, refusals: 1, ticks: 1, closes: true, withdraws: true}},
 	{"connections made anew", limits{tokens: 1, breaks: 1, refusals: 1, renewals: 1, extensions: 1}},
-	{"asked again", limits{tokens: 1, breaks: 1, giveUps: 1, refusals: 1, agains: 1, other: true, withdraws: true}},
+	{"asked again", limits{tokens: 1, breaks: 1, giveUps: 1, refusals: 1, askedAgain: 1, other: true, withdraws: true}},
 	{"a process that stops", limits{tokens: 1, looks: 4, stops: 1}},
 	{"one after the other", limits{tokens: 2, breaks: 1, fails: 1}},
 	{"scripts forgotten", limits{tokens: 1, breaks: 1, forgets: 2, extensions: 1, withdraws: true}},
@@ -276,7 +276,7 @@ var usual = []named{
 	{"two tokens", limits{tokens: 2, breaks: 1, ticks: 1}},
 	{"requests without the script", limits{tokens: 1, breaks: 1, giveUps: 1, refusals: 1, direct: true, other: true, withdraws: true}},
 	{"a server that does not know them", limits{tokens: 2, direct: true, old: true}},
-	{"a value that is too long for them", limits{tokens: 1, agains: 2, breaks: 1, direct: true, long: true, other: true}},
+	{"a value that is too long for them", limits{tokens: 1, askedAgain: 2, breaks: 1, direct: true, long: true, other: true}},
 	{"quarantine", limits{tokens: 1, breaks: 1, quarantine: 1, extensions: 1, repairs: 1, flushes: 1, withdraws: true}},
 	{"quarantine of requests without the script", limits{tokens: 1, quarantine: 1, direct: true}},
 	{"the watchdog", limits{tokens: 1, looks: 5, pauses: 1}},
@@ -342,7 +342,7 @@ func searchAll(t *testing.T, searches []named) {
 
 // everyone has several tokens, and all that may happen, often.
 var everyone = limits{
-	tokens: 3, agains: 1, breaks: 3, fails: 2, refusals: 3, giveUps: 2, ticks: 8, extensions: 2, repairs: 1, nonsense: 1, doubles: 1, repeats: 2, silences: 1, flushes: 1, forgets: 1,
+	tokens: 3, askedAgain: 1, breaks: 3, fails: 2, refusals: 3, giveUps: 2, ticks: 8, extensions: 2, repairs: 1, nonsense: 1, doubles: 1, repeats: 2, silences: 1, flushes: 1, forgets: 1,
 	renewals: 2, pauses: 3, wakes: 1, minutes: 2, hours: 1, withdraws: true, other: true,
 }
 

@@ -1,6 +1,7 @@
 package world
 
 import (
+	"errors"
 	"time"
 
 	"github.com/seed6c881748/redlock/internal/node"
@@ -63,7 +64,7 @@ func (p *polls) isOpen() bool { return p.reported || p.refused || p.row > 0 }
 func (w *world) voted(miss bool, out node.Outcome) {
 	w.done.votes++
 	if !miss || w.n.State() == node.Up {
-		w.polls.vote(miss, false, out.Err != nil && out.Err != node.ErrTimeout && miss, w.now)
+		w.polls.vote(miss, false, miss && !errors.Is(out.Err, node.ErrTimeout), w.now)
 	}
 	w.n.Voted(&out, w.at())
 	w.after()

@@ -26,7 +26,7 @@ type limits struct {
 	looks, asides, sleeps, anews            int  // of the watchdog, in time; requests that cost nobody anything; hours in which the machine sleeps; other servers that others find
 	quarantine                              int  // times that the server grants nothing for a while
 	direct, old, long                       bool // lock requests go without the script; the server does not know that; the other client's value is too long for it
-	agains, stops                           int  // lock requests that are made again; times that the process stops for a while, and the watchdog with it
+	askedAgain, stops                       int  // lock requests that are made again; times that the process stops for a while, and the watchdog with it
 	votes, ooms                             int  // that rounds have counted; times that the server refuses writes
 	patient, enough                         bool // token 2 has a long node timeout; a quorum votes without this node
 }
