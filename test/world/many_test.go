@@ -35,7 +35,7 @@ func (o *owner) Release(time.Time, bool) (node.Command, node.Receiver) {
 }
 
 func (o *owner) request(kind node.Kind, s *node.Script) *node.Request {
-	return &node.Request{Task: &node.Task{Kind: kind, Command: node.Command{Script: s, Keys: o.Keys(), Args: []any{o.id}}, Trace: &o.Trace, Limit: timeout}, Index: uint16(o.index())}
+	return &node.Request{Task: &node.Task{Kind: kind, Command: node.Command{Script: s, Keys: o.Keys(), Args: []any{o.id}}, Trace: &o.Trace, Limit: shortTimeout}, Index: uint16(o.index())}
 }
 
 // index is the node's place among seven.
@@ -56,7 +56,7 @@ func newCrowd(t *testing.T) *crowd {
 	t.Helper()
 	code := func(err error) string { return fmt.Sprint(err) }
 	return &crowd{t: t, keys: map[int]bool{}, n: node.New(node.Config{
-		Timeout: timeout, Silence: time.Second, Epoch: epoch, UnusedKey: "none", Code: code,
+		Timeout: shortTimeout, Silence: time.Second, Epoch: epoch, UnusedKey: "none", Code: code,
 		MaxUnanswered: func() int64 { return node.MaxBacklog }, IsEnough: func() bool { return false },
 	})}
 }
@@ -339,6 +339,33 @@ func TestManyLimits(t *testing.T) {
 	}
 	assert.Equal(t, []time.Duration{20 * time.Millisecond, time.Second, time.Second, 250 * time.Millisecond, 15 * time.Second, 50 * time.Millisecond, time.Minute},
 		[]time.Duration{node.MinBackoff, node.MaxBackoff, node.MinSilence, node.WatchInterval, node.IdlePing, node.MinStandstill, node.MinLate})
+}
+
+// A release that the server refuses for good is given up when nothing can be left.
+func TestManyThatAreRefusedForGoodAreGivenUp(t *testing.T) {
+	w := newCrowd(t)
+	o := owners(0, 1, 0)[0]
+	require.NoError(t, w.n.Enqueue(o.request(node.LockRequest, lock), w.at()))
+	w.connect()
+	w.carry()
+	w.back = "NOPERM"
+	w.n.Release(&o.Trace, 0, w.at())
+	w.run(ttl / 2)
+	assert.Equal(t, 1, w.n.Stats(w.at()).PendingReleases)
+	w.run(2 * ttl)
+	assert.Zero(t, w.n.Stats(w.at()).PendingReleases)
+}
+
+// Only on one resource a lock is asked for without the script.
+func TestManyResourcesTakeTheScript(t *testing.T) {
+	w := newCrowd(t)
+	w.connect()
+	for _, o := range owners(0, 6, 0) {
+		require.NoError(t, w.n.Enqueue(o.request(node.LockRequest, set), w.at()))
+		sent := w.write()
+		require.Len(t, sent, 1)
+		assert.Equal(t, len(o.Keys()) == 1, sent[0].Direct)
+	}
 }
 
 // The backlog is bounded, but for the releases of this client's own locks.

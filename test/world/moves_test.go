@@ -86,6 +86,7 @@ var everything = []struct {
 			c.done = c.of == t && w.n.Withdraw(c.q) || c.done
 		}
 		before := w.n.Stats(w.at()).Backlog
+		t.givenBack++
 		w.n.Release(&t.Trace, 0, w.at())
 		if (t.refused && !t.doubted || !t.written && !t.foreign) && w.n.Stats(w.at()).Backlog > before {
 			w.wrong("a release is sent of a lock request that the server has refused")
@@ -100,6 +101,7 @@ var everything = []struct {
 		return w.isNext() && w.done.refusals < w.refusals
 	}, func(w *world, _ int) {
 		w.done.refusals++
+		w.calm = false
 		m := w.pull()
 		switch m.part {
 		case 0:
@@ -113,6 +115,7 @@ var everything = []struct {
 		return w.isNext() && w.done.giveUps < w.giveUps
 	}, func(w *world, _ int) {
 		w.done.giveUps++
+		w.calm = false
 		m := w.pull()
 		w.delay(m)
 		w.doubt(m)
@@ -199,7 +202,7 @@ var everything = []struct {
 	}},
 	{"something is asked aside", once, func(w *world, _ int) bool { return w.done.asides < w.asides }, func(w *world, _ int) {
 		w.done.asides++
-		may := w.n.State() == node.Up && !w.ended && !w.isSilent(timeout)
+		may := w.n.State() == node.Up && !w.ended && !w.isSilent(w.timeout())
 		sent := w.n.Aside(0, node.Command{Script: aside, Keys: resource}, &w.mail, w.at())
 		if sent {
 			w.mail++
@@ -210,8 +213,8 @@ var everything = []struct {
 		w.after()
 	}},
 	{"an attempt is turned away elsewhere", once, func(w *world, _ int) bool { return w.patient && w.c != nil }, func(w *world, _ int) {
-		w.turnedAway = w.turnedAway || w.isSilent(timeout)
-		w.n.RefusedElsewhere(w.at(), timeout)
+		w.turnedAway = w.turnedAway || w.isSilent(w.timeout())
+		w.n.RefusedElsewhere(w.at(), w.timeout())
 		w.after()
 	}},
 	{"a round counts its vote", once, func(w *world, _ int) bool { return w.mayVote() }, func(w *world, _ int) {
@@ -294,7 +297,10 @@ var everything = []struct {
 		w.after()
 	}},
 	{"the node is closed", once, func(w *world, _ int) bool { return w.closes && !w.ended }, func(w *world, _ int) {
-		w.ended = true
+		w.ended, w.calm = true, w.c != nil && w.next == nil && w.n.Stats(w.at()).Backlog == 0
+		for _, t := range w.attempts {
+			t.lateAtClose = t.undone && w.server.Token == t.id && t.over
+		}
 		switch over := w.n.Close(w.at()); {
 		case w.n.State() == node.Closed:
 			w.over = true
@@ -356,7 +362,7 @@ var everything = []struct {
 	{"the other client unlocks", once, func(w *world, _ int) bool { return w.server.Token == -1 }, func(w *world, _ int) { w.server = Server{} }},
 }
 
-const pause = timeout * 3 / 4
+const pause = shortTimeout * 3 / 4
 
 func once(*world) int     { return 1 }
 func tokens(w *world) int { return len(w.attempts) }

@@ -254,6 +254,7 @@ type named struct {
 var usual = []named{
 	{"what comes late", limits{tokens: 1, breaks: 2, ticks: 2, hours: 1, other: true}},
 	{"a proxy", limits{tokens: 1, breaks: 1, giveUps: 1, ticks: 2, hours: 1, nonsense: 1}},
+	{"nonsense", limits{tokens: 1, breaks: 1, fails: 1, nonsense: 1, withdraws: true}},
 	{"refusals", limits{tokens: 1, breaks: 1, refusals: 2, giveUps: 1, ticks: 2}},
 	{"extensions and repairs", limits{tokens: 1, breaks: 1, ticks: 1, extensions: 1, repairs: 1, flushes: 1, withdraws: true, other: true}},
 	{"a min hold", limits{tokens: 1, breaks: 1, ticks: 1, extensions: 1, leaves: true, hours: 1}},
@@ -280,6 +281,8 @@ var usual = []named{
 	{"quarantine", limits{tokens: 1, breaks: 1, quarantine: 1, extensions: 1, repairs: 1, flushes: 1, withdraws: true}},
 	{"quarantine of requests without the script", limits{tokens: 1, quarantine: 1, direct: true}},
 	{"the watchdog", limits{tokens: 1, looks: 5, pauses: 1}},
+	{"the end of what comes late", limits{tokens: 1, breaks: 1, ticks: 1, closes: true}},
+	{"lives", limits{tokens: 1, extensions: 2, flushes: 1, hours: 1}},
 	{"questions aside", limits{tokens: 1, looks: 4, asides: 1}},
 	{"others find another server", limits{tokens: 1, looks: 3, anews: 1, renewals: 1}},
 	{"the machine sleeps", limits{tokens: 1, sleeps: 1, stops: 1, extensions: 1, flushes: 1}},
@@ -364,7 +367,14 @@ func TestWorldAtRandom(t *testing.T) {
 			*l = limits{tokens: 2, looks: 30, pauses: 4, asides: 3, anews: 2, renewals: 2, breaks: 1, refusals: 1, extensions: 2, stops: 2, patient: true}
 		},
 		func(l *limits) {
-			*l = limits{tokens: 1, looks: 1, votes: 50, ooms: 2, breaks: 2, fails: 1, extensions: 20}
+			*l = limits{tokens: 1, looks: 20, pauses: 20, votes: 50, ooms: 2, breaks: 2, fails: 1, extensions: 20}
+		},
+		func(l *limits) {
+			*l = limits{tokens: 2, looks: 30, pauses: 4, sleeps: 2, stops: 1, breaks: 1, flushes: 1, extensions: 2, repairs: 1, ticks: 4, hours: 1}
+		},
+		func(l *limits) { *l = limits{tokens: 1, looks: 30, anews: 2, renewals: 2, breaks: 1, ageless: true} },
+		func(l *limits) {
+			l.looks, l.pauses, l.stops, l.asides, l.anews, l.closes, l.patient, l.silences, l.wakes = 40, 6, 2, 2, 2, true, true, 0, 0
 		},
 		func(l *limits) { l.direct, l.old, l.long = true, false, true },
 		func(l *limits) { l.quarantine, l.asides, l.sleeps = 2, 2, 1 },

@@ -28,45 +28,49 @@ type limits struct {
 	direct, old, long                       bool // lock requests go without the script; the server does not know that; the other client's value is too long for it
 	askedAgain, stops                       int  // lock requests that are made again; times that the process stops for a while, and the watchdog with it
 	votes, ooms                             int  // that rounds have counted; times that the server refuses writes
-	patient, enough                         bool // token 2 has a long node timeout; a quorum votes without this node
+	ageless                                 bool // connections are not made anew because of their age
+	patient, enough                         bool // token 1 has a short node timeout, and token 2 a long one; a quorum votes without this node
 }
 
 // A token is an attempt's.
 type token struct {
 	node.Trace
 
-	id       int
-	leaves   bool
-	locked   bool // its lock request was handed to the node
-	held     bool // the server has said yes
-	heard    bool // the call has heard of it
-	doubled  bool // a request of it arrives again
-	missing  bool // an extension has found nothing, and a repair may follow
-	released bool // its release was
-	foreign  bool // another process has done that, whose token it is
-	removed  bool // a release of it has removed the key
-	unsure   bool // the answer to one was lost
-	refused  bool // its lock request was, and nothing else has come of it
-	doubted  bool // nobody can know what has become of a request of it
-	kept     bool // its release was refused, and was not carried out since
-	must     bool // so it is to be sent once more before the next connection follows
-	over     bool // the answer to a release that was carried out was heard
-	undone   bool // its key was set behind a release, by what came late
-	vanishes bool // the server has lost its key, which was said to be there
-	flushed  bool // the server has lost its key
-	behind   uint // bits: the tokens whose release was asked for before its lock
-	again    int  // lock requests that were made again
-	written  bool // a request of it was
-	told     bool // a release has said that it removed the key
+	id                     int
+	leaves                 bool
+	locked                 bool          // its lock request was handed to the node
+	held                   bool          // the server has said yes
+	heard                  bool          // the call has heard of it
+	doubled                bool          // a request of it arrives again
+	missing                bool          // an extension has found nothing, and a repair may follow
+	released               bool          // its release was
+	foreign                bool          // another process has done that, whose token it is
+	removed                bool          // a release of it has removed the key
+	unsure                 bool          // the answer to one was lost
+	refused                bool          // its lock request was, and nothing else has come of it
+	doubted                bool          // nobody can know what has become of a request of it
+	kept                   bool          // its release was refused, and was not carried out since
+	must                   bool          // so it is to be sent once more before the next connection follows
+	over                   bool          // the answer to a release that was carried out was heard
+	lateAtClose            bool          // its key was there like that when the node was closed
+	undone                 bool          // its key was set behind a release, by what came late
+	vanishes               bool          // the server has lost its key, which was said to be there
+	until                  time.Duration // until when it lives at least by what was heard
+	flushed                bool          // the server has lost its key
+	behind                 uint          // bits: the tokens whose release was asked for before its lock
+	again                  int           // lock requests that were made again
+	asked, sent, givenBack int           // its releases: that were asked for, that were sent as the first one, and that nobody has asked for
+	written                bool          // a request of it was
+	told                   bool          // a release has said that it removed the key
 
 	extended, repaired int
 	repairs            time.Duration // when its last repair was asked for
 }
 
-const ttl, minHold, timeout = time.Hour, time.Minute, 250 * time.Millisecond
+const ttl, minHold, shortTimeout = time.Hour, time.Minute, 250 * time.Millisecond
 
 const (
-	within   = timeout / 2 // of repairs
+	within   = shortTimeout / 2 // of repairs
 	patience = 2 * time.Second
 	age      = 20 * time.Second // of connections, and by how much of a quarter of it they are made anew before
 	spread   = 0.5
@@ -77,16 +81,15 @@ func (t *token) LeavesKeys() bool    { return t.leaves }
 func (t *token) Keys() []any         { return resource }
 func (t *token) Value() any          { return t.id }
 
-func (t *token) Release(now time.Time, _ bool) (node.Command, node.Receiver) {
-	return t.releasing(now), nil
+func (t *token) Release(now time.Time, again bool) (node.Command, node.Receiver) {
+	return t.releasing(now, again), nil
 }
 
-// releasing is the command that releases it. What leaves the key for a min hold depends on when it is sent.
-func (t *token) releasing(now time.Time) node.Command {
+// releasing is the command that releases it. What leaves the key for a min hold depends on when it is sent. One that
+// was sent before tells those who wait.
+func (t *token) releasing(now time.Time, again bool) node.Command {
 	c := t.command(t.release())
-	if t.leaves {
-		c.Timed, c.Args = true, append(c.Args, now)
-	}
+	c.Timed, c.Args = t.leaves, append(c.Args, now, again)
 	return c
 }
 
@@ -287,6 +290,7 @@ type world struct {
 	alarm       time.Duration // when the watchdog is due; 0: not
 	oldAt       time.Duration // when the connection is to be made anew; 0: never
 	lastReply   time.Duration
+	lead        time.Duration // for how long the machine had slept when that was planned
 	planned     time.Duration // when the watchdog was to look, if nothing calls it earlier
 	forgot      bool          // the server has forgotten scripts since the handshake
 	served      bool          // a reply that is no error was heard on this connection
@@ -294,6 +298,7 @@ type world struct {
 	wanted      bool          // it was told that somebody needs the node
 	stalled     bool          // it was told that there is no connection for a while
 	longest     time.Duration // that a reply has taken
+	calm        bool          // the node was closed while it was connected, and nothing has gone wrong since
 	putOff      bool          // the watchdog was late, and has put its look off
 	turnedAway  bool          // somebody was, since the last reply, as the node was silent
 	failed      bool          // not connected since an attempt has failed, or since silence
@@ -317,12 +322,12 @@ func newWorld(l limits) *world {
 		w.dialect = new(dialect)
 	}
 	c := node.Config{
-		Timeout: timeout, Silence: time.Second, Epoch: epoch, UnusedKey: "none",
+		Timeout: w.timeout(), Silence: time.Second, Epoch: epoch, UnusedKey: "none",
 		MaxUnanswered: func() int64 { return w.most() }, IsEnough: func() bool { return l.enough },
 		Clock: func(now time.Time) (time.Time, time.Duration) { return now, w.slept },
 		Code:  func(err error) string { word, _, _ := strings.Cut(fmt.Sprint(err), " "); return word },
 	}
-	if l.anews > 0 {
+	if l.anews > 0 && !l.ageless {
 		c.Age = age
 	}
 	w.n = node.New(c)
@@ -403,7 +408,7 @@ func (w *world) after() {
 	}
 	if d, set := w.n.Alarm(); set && w.looks > 0 {
 		if w.alarm = w.now + d; d > 0 { // If not, it is due as it was.
-			w.planned = w.alarm
+			w.planned, w.lead = w.alarm, w.slept
 		}
 	}
 	w.look()
@@ -471,9 +476,10 @@ func (w *world) ask(t *token, kind node.Kind, s *node.Script) {
 	limit := w.limit(t, kind)
 	command := t.command(s)
 	if kind == node.Release {
-		command = t.releasing(w.at())
+		command = t.releasing(w.at(), false)
+		t.asked++
 	}
-	task := &node.Task{Kind: kind, Command: command, Trace: &t.Trace, Limit: limit, Within: within, Lives: ttl}
+	task := &node.Task{Kind: kind, Command: command, Trace: &t.Trace, Limit: limit, Within: within, Lives: lives(kind)}
 	c := &call{w: w, of: t, kind: kind, q: &node.Request{Task: task}}
 	task.Receiver = c
 	may := w.takes(kind, limit)
@@ -492,6 +498,14 @@ func (w *world) ask(t *token, kind node.Kind, s *node.Script) {
 	w.after()
 }
 
+// lives is for how long the keys live at least by what a yes says.
+func lives(kind node.Kind) time.Duration {
+	if kind == node.Ask {
+		return ttl / 2
+	}
+	return ttl
+}
+
 // checkRefusal looks at why a request was not taken.
 func (w *world) checkRefusal(err error, kind node.Kind, limit time.Duration) {
 	silent := w.isSilent(limit) && w.n.State() == node.Up
@@ -505,12 +519,24 @@ func (w *world) checkRefusal(err error, kind node.Kind, limit time.Duration) {
 	}
 }
 
+// timeout is the Redlock's node timeout.
+func (w *world) timeout() time.Duration {
+	if w.patient {
+		return 3 * shortTimeout
+	}
+	return shortTimeout
+}
+
 // limit is the node timeout of a request.
 func (w *world) limit(t *token, kind node.Kind) time.Duration {
-	if w.patient && t.id == 2 && kind != node.Release {
+	switch {
+	case !w.patient || kind == node.Release:
+	case t.id == 1:
+		return w.timeout() / 8
+	case t.id == 2:
 		return patience
 	}
-	return timeout
+	return w.timeout()
 }
 
 // isOnTime reports whether the watchdog has looked whenever it was due.
@@ -555,7 +581,7 @@ func (w *world) oldest() (m message, is bool) {
 // isSilent reports whether it has waited for longer than somebody would wait.
 func (w *world) isSilent(limit time.Duration) bool {
 	m, is := w.oldest()
-	return is && w.now-m.at > max(limit, timeout) && w.overdue() <= max(timeout, node.MinStandstill)
+	return is && w.now-m.at > max(limit, w.timeout()) && w.now-w.planned <= max(w.timeout(), node.MinStandstill)
 }
 
 // overdue is by how much the watchdog is late: what has come may not have been read.
@@ -563,7 +589,7 @@ func (w *world) overdue() time.Duration {
 	if w.looks == 0 || w.c == nil {
 		return 0
 	}
-	return w.now - w.planned
+	return max(w.now-w.planned, w.slept-w.lead)
 }
 
 // watch has the watchdog look when it is due.
@@ -572,7 +598,7 @@ func (w *world) watch() {
 	late := w.overdue()
 	_, busy := w.oldest()
 	wakes := w.n.Wake(w.at())
-	if wakes != (late > max(timeout, node.MinStandstill) && !busy && !w.ended) {
+	if wakes != (late > max(w.timeout(), node.MinStandstill) && !busy && !w.ended) {
 		w.wrong(fmt.Sprintf("that a connection is made anew after a standstill of %v is %t", late, wakes))
 	}
 	if wakes {
@@ -590,10 +616,10 @@ func (w *world) watch() {
 		}
 		return
 	}
-	limit := timeout
+	limit := w.timeout()
 	m, busy := w.oldest()
 	if busy && m.isOfToken() && !m.ends() && !w.turnedAway {
-		limit = w.limit(w.of(m), node.Ask)
+		limit = max(w.limit(w.of(m), node.Ask), limit)
 	}
 	isBroken := busy && w.now-m.at >= max(2*limit, time.Second)
 	broken := w.n.Watch(w.c, w.at())
@@ -633,10 +659,8 @@ func (w *world) write() {
 		if s.Forgot != w.forgot {
 			w.wrong("the writer is told that the server has forgotten scripts, or is not")
 		}
-		if m.script == leave {
-			if !m.tokens[1].(time.Time).Equal(w.at()) {
-				w.wrong("a release says how long it leaves the key by another time than that of its sending")
-			}
+		if m.ends() {
+			w.checkRelease(m)
 			m.tokens = m.tokens[:1]
 		}
 		m.at = w.now
@@ -654,6 +678,20 @@ func (w *world) write() {
 	}
 	for _, q := range dropped {
 		q.Deliver(node.Outcome{Err: node.ErrWithdrawn}, w.at())
+	}
+}
+
+// checkRelease looks at a release that is sent.
+func (w *world) checkRelease(m message) {
+	t := w.of(m)
+	if m.script == leave && !m.tokens[1].(time.Time).Equal(w.at()) {
+		w.wrong("a release says how long it leaves the key by another time than that of its sending")
+	}
+	if m.eval || m.tokens[2] == true { // The server did not know its hash; or it says so.
+		return
+	}
+	if t.sent++; t.sent > t.asked+t.givenBack {
+		w.wrong("a release that is sent again does not say so")
 	}
 }
 
@@ -771,7 +809,7 @@ func (w *world) hear(r reply) {
 	}
 	w.halves(r)
 	if r.to.script == node.Probe {
-		w.polls.vote(r.err != nil || w.now-r.to.at > timeout, true, r.err != nil, w.now)
+		w.polls.vote(r.err != nil || w.now-r.to.at > w.timeout(), true, r.err != nil, w.now)
 	}
 	w.after()
 	w.heardOf(r, vanished)
@@ -844,8 +882,11 @@ func (w *world) heardOf(r reply, vanished int) {
 	switch r.value {
 	case "yes":
 		t.vanishes = t.vanishes && r.to.ends()
+		if r.to.script == lock || r.to.script == repair {
+			t.until = max(t.until, r.to.at+ttl)
+		}
 	case "no", "gone":
-		if t.vanishes && r.to.script != repair && w.vanished == vanished && w.n.State() == node.Up {
+		if t.vanishes && w.now < t.until && r.to.script != repair && w.vanished == vanished && w.n.State() == node.Up {
 			w.wrong("a key that has vanished is not told of")
 		}
 		t.vanishes = t.vanishes && r.to.script == repair
@@ -859,7 +900,7 @@ func (w *world) begin() {
 	w.lastReply = w.now
 	w.sign = w.now
 	w.polls.well-- // It is told that the node is connected.
-	if w.anews > 0 {
+	if w.oldAt = 0; w.anews > 0 && !w.ageless {
 		w.oldAt = w.now + age - time.Duration(spread*float64(age/4))
 	}
 }
@@ -924,6 +965,7 @@ var errLong = errors.New("a reply is too long to be read")
 
 // end is the end of the connection. What was on its way may still arrive.
 func (w *world) end(why error) {
+	w.calm = w.calm && why == nil
 	w.n.End(w.c, why)
 	if served := w.c.HasServed(); served != (w.served || errors.As(w.c.Why(), new(node.StandstillError))) {
 		w.wrong(fmt.Sprintf("that the server has answered is %t", served))
@@ -1042,6 +1084,9 @@ func (w *world) finish() string {
 // isExcused reports whether the key of a token may be left. What is undone behind the release stays if the node is
 // closed. What arrives again, though it has been answered, is reckoned with only if the node has said yes.
 func (w *world) isExcused(t *token) bool {
+	if t.lateAtClose && w.calm {
+		return false
+	}
 	return t.undone && (w.over || t.doubled) || t.doubled && !t.heard
 }
 
