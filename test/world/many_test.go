@@ -356,6 +356,101 @@ func TestManyThatAreRefusedForGoodAreGivenUp(t *testing.T) {
 	assert.Zero(t, w.n.Stats(w.at()).PendingReleases)
 }
 
+// What the server has refused is sent again at once when the node is closed.
+func TestManyThatAreRefusedAreSentAtTheEnd(t *testing.T) {
+	w := newCrowd(t)
+	all := owners(0, 5, 0)
+	for _, o := range all {
+		require.NoError(t, w.n.Enqueue(o.request(node.LockRequest, lock), w.at()))
+	}
+	w.connect()
+	w.carry()
+	w.back = "BUSY"
+	for _, o := range all {
+		w.n.Release(&o.Trace, o.index(), w.at())
+	}
+	w.run(10 * time.Second)
+	w.back = ""
+	require.False(t, w.n.Close(w.at()))
+	w.carry()
+	assert.Empty(t, w.keys)
+	assert.True(t, w.n.MayEnd())
+}
+
+// For want of room, what was looked for most often gives way.
+func TestManyMoreThanThereIsRoomFor(t *testing.T) {
+	w := newCrowd(t)
+	w.connect()
+	lose := func(from, count int) {
+		all := owners(from, count, 0)
+		for _, o := range all {
+			require.NoError(t, w.n.Enqueue(o.request(node.LockRequest, lock), w.at()))
+		}
+		w.write()
+		w.breaks()
+		w.connect()
+		for _, o := range all {
+			w.n.Release(&o.Trace, o.index(), w.at())
+		}
+		for _, s := range w.write() {
+			reply, err := w.serve(s.Command)
+			w.n.Answer(w.c, reply, err, w.at())
+		}
+		w.note()
+	}
+	lose(0, node.MaxBacklog-10)
+	assert.Equal(t, node.MaxBacklog-10, w.n.Stats(w.at()).Repeats)
+	w.run(time.Second)
+	lose(node.MaxBacklog, 30)
+	s := w.n.Stats(w.at())
+	assert.Equal(t, []int{node.MaxBacklog, 20}, []int{s.Repeats, int(s.RepeatsDropped)})
+	o := owners(node.MaxBacklog+3, 1, 0)[0]
+	w.keys[o.Keys()[0].(int)] = true
+	w.run(time.Minute)
+	assert.Empty(t, w.keys, "of one that came last")
+}
+
+// Which reasons for a vote that is missing say nothing about the node.
+func TestManyReasonsAreTheClientsOwn(t *testing.T) {
+	c := node.Config{Code: func(err error) string { return err.Error() }}
+	for _, own := range []error{node.ErrWithdrawn, node.ErrOverloaded, node.ErrClosed, node.ErrBacklog, node.ErrUnreached, node.StandstillError(1), errors.New("WRONGTYPE")} {
+		assert.True(t, c.IsOwn(fmt.Errorf("%w", own)) || c.IsOwn(own), own)
+	}
+	for _, of := range []error{node.ErrTimeout, node.ErrSilent, node.ErrBehind, errors.New("OOM")} {
+		assert.False(t, c.IsOwn(of), of)
+	}
+}
+
+// The time that replies take is the mean of the first eight, and then moves by an eighth.
+func TestManyRoundTrips(t *testing.T) {
+	w := newCrowd(t)
+	w.connect()
+	for _, took := range []struct{ reply, mean, takes int }{
+		{100, 100, 100}, {200, 150, 150}, {300, 200, 200}, {0, 150, 0}, {150, 150, 150}, {150, 150, 150}, {150, 150, 150}, {150, 150, 150}, {950, 250, 250}, {170, 240, 170},
+	} {
+		require.NoError(t, w.n.Enqueue(owners(0, 1, 0)[0].request(node.Ask, extend), w.at()))
+		w.write()
+		w.now += time.Duration(took.reply) * time.Millisecond
+		w.n.Answer(w.c, "yes", nil, w.at())
+		assert.Equal(t, time.Duration(took.mean)*time.Millisecond, w.n.Stats(w.at()).RTT)
+		assert.InDelta(t, took.takes*int(time.Millisecond), int(w.n.Takes()), 1)
+	}
+}
+
+// A node is connected to when somebody first asks how it is reached.
+func TestManyNodesThatNobodyHasNeeded(t *testing.T) {
+	w := newCrowd(t)
+	up, connecting := w.n.Reach()
+	assert.Equal(t, []bool{false, true}, []bool{up, connecting})
+	assert.Equal(t, []node.Fact{{What: node.Wanted}}, w.n.Facts())
+	w = newCrowd(t)
+	assert.Zero(t, w.n.Close(w.at()) && w.n.State() != node.Closed)
+	assert.Equal(t, node.Closed, w.n.State())
+	up, connecting = w.n.Reach()
+	assert.Equal(t, []bool{false, false}, []bool{up, connecting})
+	assert.Empty(t, w.n.Facts())
+}
+
 // Only on one resource a lock is asked for without the script.
 func TestManyResourcesTakeTheScript(t *testing.T) {
 	w := newCrowd(t)
@@ -405,7 +500,7 @@ func TestManyOfOtherProcessesHaveABound(t *testing.T) {
 				assert.EqualValues(t, round+max(i-3, 0), s.RepeatsDropped)
 			}
 			w.back = ""
-			w.run(2 * ttl)
+			w.run(5 * time.Minute) // What was carried out is looked at for a minute or two.
 			s := w.n.Stats(w.at())
 			assert.Equal(t, []int{0, 0}, []int{s.PendingReleases, s.Repeats}, refused)
 		}

@@ -254,7 +254,11 @@ var everything = []struct {
 		w.done.fails++
 		w.failed = true
 		w.stalled = false
-		failed, why := w.n.Rest(errors.New("refused"), w.at())
+		cause := errors.New("refused")
+		failed, why := w.n.Rest(cause, w.at())
+		if !errors.Is(w.n.Unreached(), cause) {
+			w.wrong("the reason why it is not connected is not said")
+		}
 		w.after()
 		if !w.stalled {
 			w.wrong("nobody is told that there is no connection for a while")

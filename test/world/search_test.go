@@ -253,7 +253,7 @@ type named struct {
 // usual searches go to the end, and take some seconds together.
 var usual = []named{
 	{"what comes late", limits{tokens: 1, breaks: 2, ticks: 2, hours: 1, other: true}},
-	{"a proxy", limits{tokens: 1, breaks: 1, giveUps: 1, ticks: 2, hours: 1, nonsense: 1}},
+	{"a proxy", limits{tokens: 1, breaks: 1, giveUps: 1, ticks: 1, hours: 1, nonsense: 1}},
 	{"nonsense", limits{tokens: 1, breaks: 1, fails: 1, nonsense: 1, withdraws: true}},
 	{"refusals", limits{tokens: 1, breaks: 1, refusals: 2, giveUps: 1, ticks: 2}},
 	{"extensions and repairs", limits{tokens: 1, breaks: 1, ticks: 1, extensions: 1, repairs: 1, flushes: 1, withdraws: true, other: true}},
@@ -261,7 +261,8 @@ var usual = []named{
 	{"a min hold that waits", limits{tokens: 1, refusals: 1, leaves: true, pauses: 1}},
 	{"another process releases", limits{tokens: 1, breaks: 2, refusals: 1, ticks: 2, hours: 1, foreign: true}},
 	{"released twice", limits{tokens: 1, breaks: 2, refusals: 1, ticks: 1, repeats: 1}},
-	{"the end", limits{tokens: 1, breaks: 1, fails: 1, refusals: 1, ticks: 1, closes: true, withdraws: true}},
+	{"the end", limits{tokens: 1, breaks: 1, refusals: 1, ticks: 1, closes: true, withdraws: true}},
+	{"the end of a failure", limits{tokens: 1, breaks: 1, fails: 1, closes: true, withdraws: true}},
 	{"connections made anew", limits{tokens: 1, breaks: 1, refusals: 1, renewals: 1, extensions: 1}},
 	{"asked again", limits{tokens: 1, breaks: 1, giveUps: 1, refusals: 1, askedAgain: 1, other: true, withdraws: true}},
 	{"a process that stops", limits{tokens: 1, looks: 4, stops: 1}},

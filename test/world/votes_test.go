@@ -12,16 +12,19 @@ import (
 type polls struct {
 	reported, refused bool
 	row               int           // votes that speak against reported
+	last              error         // why there was none
 	first, since      time.Duration // of these, and of those by which it was reported
 	told, well        int           // facts that are due: told too seldom, and too often
 }
 
 const votesToTell, timeToTell = 3, 3 * time.Second
 
-func (p *polls) vote(miss, tried, refused bool, at time.Duration) {
+// vote takes why there is none, nil if there is one.
+func (p *polls) vote(why error, tried bool, at time.Duration) {
+	miss := why != nil
 	switch {
 	case miss:
-		p.refused = p.refused || refused
+		p.last, p.refused = why, p.refused || !errors.Is(why, node.ErrTimeout)
 	case p.refused && !tried:
 		return
 	default:
@@ -63,8 +66,11 @@ func (p *polls) isOpen() bool { return p.reported || p.refused || p.row > 0 }
 // voted has a round count a vote.
 func (w *world) voted(miss bool, out node.Outcome) {
 	w.done.votes++
-	if !miss || w.n.State() == node.Up {
-		w.polls.vote(miss, false, miss && !errors.Is(out.Err, node.ErrTimeout), w.now)
+	switch {
+	case !miss:
+		w.polls.vote(nil, false, w.now)
+	case w.n.State() == node.Up:
+		w.polls.vote(out.Err, false, w.now)
 	}
 	w.n.Voted(&out, w.at())
 	w.after()

@@ -61,6 +61,7 @@ type token struct {
 	again                  int           // lock requests that were made again
 	asked, sent, givenBack int           // its releases: that were asked for, that were sent as the first one, and that nobody has asked for
 	written                bool          // a request of it was
+	heardNo                bool          // the server has said no to it
 	told                   bool          // a release has said that it removed the key
 
 	extended, repaired int
@@ -389,6 +390,9 @@ func (w *world) after() {
 		case node.Left:
 			w.is(&w.joined, false, "left twice")
 		case node.Lost:
+			if f.Why == nil {
+				w.wrong("a node is lost for no reason")
+			}
 			w.is(&w.lost, true, "lost twice")
 		case node.Well:
 			w.lost = false
@@ -397,7 +401,9 @@ func (w *world) after() {
 			w.settled[0] += f.Unknown
 			w.settled[1] += f.Released
 		case node.Unresponsive:
-			w.polls.told--
+			if w.polls.told--; !errors.Is(f.Why, w.polls.last) {
+				w.wrong(fmt.Sprintf("the reason why it is unresponsive is %v", f.Why))
+			}
 		case node.Vanished:
 			w.vanished++
 		default:
@@ -428,6 +434,8 @@ func (w *world) look() {
 		w.wrong(fmt.Sprintf("that it is unresponsive is told %d times too seldom, and that it is well %d times too often", w.polls.told, w.polls.well))
 	case w.votes > 0 && s.Up && (s.Unresponsive != nil) != w.polls.reported:
 		w.wrong(fmt.Sprintf("it is unresponsive: %v", s.Unresponsive))
+	case w.votes > 0 && s.Unresponsive != nil && !errors.Is(s.Unresponsive, w.polls.last):
+		w.wrong(fmt.Sprintf("the reason why it is unresponsive is %v", s.Unresponsive))
 	case w.votes > 0 && w.polls.isOpen() && !w.n.HasMisses():
 		w.wrong("votes are missing, and it does not say so")
 	case s.RTT > w.longest, w.n.Takes() > max(w.longest, 1):
@@ -489,6 +497,9 @@ func (w *world) ask(t *token, kind node.Kind, s *node.Script) {
 	if err != nil && w.isOnTime() {
 		w.checkRefusal(err, kind, limit)
 	}
+	if w.isReleaseWrong(t, kind, err) {
+		w.wrong(fmt.Sprintf("a release is taken, or not: %v", err))
+	}
 	if kind != node.Release && c.done == may && w.isOnTime() {
 		w.wrong(fmt.Sprintf("that a %s is taken is %t", s.Name, !c.done))
 	}
@@ -504,6 +515,18 @@ func lives(kind node.Kind) time.Duration {
 		return ttl / 2
 	}
 	return ttl
+}
+
+// isReleaseWrong reports whether a release should have been taken, or should not, where that is plain.
+func (w *world) isReleaseWrong(t *token, kind node.Kind, err error) bool {
+	nothing, state := !t.written && !t.foreign, w.n.State()
+	switch {
+	case kind != node.Release || w.ended || w.direct:
+		return false
+	case state == node.Backoff || state == node.Connecting && nothing:
+		return err == nil
+	}
+	return err != nil && !nothing && !t.refused && !t.over && !t.heardNo
 }
 
 // checkRefusal looks at why a request was not taken.
@@ -708,7 +731,7 @@ func (w *world) check(m message) {
 	}
 	for _, id := range m.tokens {
 		t := w.attempts[id.(int)-1]
-		t.written = true
+		t.written = t.written || m.locks() || m.script == repair
 		t.refused = t.refused && m.script != repair
 		if m.script == repair && w.now > t.repairs+within {
 			w.wrong("a repair is sent when the lock may have lapsed")
@@ -809,7 +832,11 @@ func (w *world) hear(r reply) {
 	}
 	w.halves(r)
 	if r.to.script == node.Probe {
-		w.polls.vote(r.err != nil || w.now-r.to.at > w.timeout(), true, r.err != nil, w.now)
+		why := r.err
+		if why == nil && w.now-r.to.at > w.timeout() {
+			why = node.ErrTimeout
+		}
+		w.polls.vote(why, true, w.now)
 	}
 	w.after()
 	w.heardOf(r, vanished)
@@ -871,6 +898,7 @@ func (w *world) heardOf(r reply, vanished int) {
 		return
 	}
 	t := w.of(r.to)
+	t.heardNo = t.heardNo || r.err != nil || r.to.refused || r.value == "abstains"
 	t.told = t.told || r.to.ends() && r.value == "yes"
 	if w.vanished > vanished && !t.flushed && !t.doubled {
 		w.wrong("keys are told to have vanished that were not lost, or that were told of before")
@@ -886,6 +914,7 @@ func (w *world) heardOf(r reply, vanished int) {
 			t.until = max(t.until, r.to.at+ttl)
 		}
 	case "no", "gone":
+		t.heardNo = true
 		if t.vanishes && w.now < t.until && r.to.script != repair && w.vanished == vanished && w.n.State() == node.Up {
 			w.wrong("a key that has vanished is not told of")
 		}
