@@ -731,7 +731,7 @@ func (w *world) check(m message) {
 	}
 	for _, id := range m.tokens {
 		t := w.attempts[id.(int)-1]
-		t.written = t.written || m.locks() || m.script == repair
+		t.written = t.written || m.script == lock || m.script == set || m.script == repair || m.script == extend && w.leaves
 		t.refused = t.refused && m.script != repair
 		if m.script == repair && w.now > t.repairs+within {
 			w.wrong("a repair is sent when the lock may have lapsed")
