@@ -275,7 +275,6 @@ var usual = []named{
 	{"an hour", limits{tokens: 1, breaks: 1, ticks: 2, minutes: 1, hours: 1}},
 	{"too many unanswered", limits{tokens: 2, unanswered: 1, breaks: 1, withdraws: true}},
 	{"a standstill", limits{tokens: 1, breaks: 1, wakes: 1, ticks: 1}},
-	{"two tokens", limits{tokens: 2, breaks: 1, ticks: 1}},
 	{"requests without the script", limits{tokens: 1, breaks: 1, giveUps: 1, refusals: 1, direct: true, other: true, withdraws: true}},
 	{"a server that does not know them", limits{tokens: 2, direct: true, old: true}},
 	{"a value that is too long for them", limits{tokens: 1, askedAgain: 2, breaks: 1, direct: true, long: true, other: true}},
@@ -306,7 +305,7 @@ var full = []named{
 	{"requests without the script", limits{tokens: 1, breaks: 2, giveUps: 1, refusals: 2, direct: true, other: true, withdraws: true}},
 	{"the watchdog", limits{tokens: 1, looks: 6, pauses: 1}},
 	{"others find another server", limits{tokens: 1, looks: 4, anews: 1, renewals: 1}},
-	{"two tokens", limits{tokens: 2, breaks: 2, ticks: 1}},
+	{"two tokens", limits{tokens: 2, breaks: 2, fails: 1, ticks: 1}},
 	{"three tokens", limits{tokens: 3, breaks: 1}},
 }
 
