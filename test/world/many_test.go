@@ -56,7 +56,7 @@ func newCrowd(t *testing.T) *crowd {
 	t.Helper()
 	code := func(err error) string { return fmt.Sprint(err) }
 	return &crowd{t: t, keys: map[int]bool{}, n: node.New(node.Config{
-		Timeout: shortTimeout, Silence: time.Second, Epoch: epoch, UnusedKey: "none", Code: code,
+		Timeout: shortTimeout, Silence: time.Second, Epoch: epoch.Add(-time.Hour), UnusedKey: "none", Code: code,
 		MaxUnanswered: func() int64 { return node.MaxBacklog }, IsEnough: func() bool { return false },
 	})}
 }
@@ -134,6 +134,13 @@ func (w *crowd) serve(c node.Command) (reply any, err error) {
 	case lock:
 		for _, key := range c.Keys {
 			w.keys[key.(int)] = true
+		}
+		return "yes", nil
+	case extend:
+		for _, key := range c.Keys {
+			if !w.keys[key.(int)] {
+				return "gone", nil
+			}
 		}
 		return "yes", nil
 	case release:
@@ -449,6 +456,74 @@ func TestManyNodesThatNobodyHasNeeded(t *testing.T) {
 	up, connecting = w.n.Reach()
 	assert.Equal(t, []bool{false, false}, []bool{up, connecting})
 	assert.Empty(t, w.n.Facts())
+}
+
+// Whatever happens to tokens on several resources, nothing of those that are released is left.
+func TestManyAtRandom(t *testing.T) {
+	for seed := range uint64(300) {
+		r := rand.New(rand.NewPCG(seed, 2))
+		w := newCrowd(t)
+		all := owners(0, 12, 0)
+		locked := map[*owner]bool{}
+		for range 80 {
+			o := all[r.IntN(len(all))]
+			switch r.IntN(12) {
+			case 0, 1, 2:
+				if !locked[o] {
+					locked[o] = true
+					_ = w.n.Enqueue(o.request(node.LockRequest, lock), w.at())
+				}
+			case 3:
+				_ = w.n.Enqueue(o.request(node.Ask, extend), w.at())
+			case 4:
+				delete(w.keys, o.Keys()[0].(int))
+			case 5:
+				w.back = []string{"", "BUSY", "ERR timeout"}[r.IntN(3)]
+			case 6:
+				w.n.Release(&o.Trace, o.index(), w.at())
+			case 7:
+				_ = w.n.Enqueue(o.request(node.Release, release), w.at())
+			case 8:
+				if w.c != nil {
+					w.lose(r)
+				}
+			default:
+				if w.c == nil && w.n.State() != node.Idle {
+					w.connect()
+				}
+				if w.c != nil {
+					w.run(time.Duration(r.IntN(200)) * time.Millisecond)
+				}
+			}
+		}
+		w.back = ""
+		for _, o := range all {
+			w.n.Release(&o.Trace, o.index(), w.at())
+		}
+		if w.c == nil {
+			if w.n.State() == node.Backoff {
+				w.n.Retry()
+			}
+			w.connect()
+		}
+		w.run(3 * ttl)
+		s := w.n.Stats(w.at())
+		require.Equal(t, []int{0, 0, 0, 0}, []int{len(w.keys), s.PendingReleases, s.Repeats, s.Backlog}, "seed %d", seed)
+	}
+}
+
+// lose has the connection break, with what is written carried out or not, and sometimes the next attempt fail.
+func (w *crowd) lose(r *rand.Rand) {
+	sent := w.write()
+	for _, s := range sent[:r.IntN(len(sent)+1)] {
+		_, _ = w.serve(s.Command)
+	}
+	w.breaks()
+	w.c, w.due = nil, 0
+	if r.IntN(2) == 0 {
+		w.rest()
+	}
+	w.note()
 }
 
 // Only on one resource a lock is asked for without the script.

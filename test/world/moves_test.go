@@ -279,6 +279,10 @@ var everything = []struct {
 			w.wrong("nobody is told that there is no connection for a while")
 		}
 	}},
+	{"the next attempt to connect begins", once, func(w *world, _ int) bool { return w.n.State() == node.Backoff && w.fails > 0 }, func(w *world, _ int) {
+		w.n.Retry()
+		w.after()
+	}},
 	{"a connection is made", once, func(w *world, _ int) bool { return w.isConnecting() }, func(w *world, _ int) { w.connect() }},
 	{"another connection is to follow", once, func(w *world, _ int) bool {
 		return w.c != nil && w.next == nil && w.done.renewals < w.renewals

@@ -300,6 +300,8 @@ type world struct {
 	stalled     bool          // it was told that there is no connection for a while
 	longest     time.Duration // that a reply has taken
 	calm        bool          // the node was closed while it was connected, and nothing has gone wrong since
+	looked      bool          // a look was lost with the last connection
+	carried     int64         // releases of which it was heard that they were carried out
 	putOff      bool          // the watchdog was late, and has put its look off
 	turnedAway  bool          // somebody was, since the last reply, as the node was silent
 	failed      bool          // not connected since an attempt has failed, or since silence
@@ -323,7 +325,7 @@ func newWorld(l limits) *world {
 		w.dialect = new(dialect)
 	}
 	c := node.Config{
-		Timeout: w.timeout(), Silence: time.Second, Epoch: epoch, UnusedKey: "none",
+		Timeout: w.timeout(), Silence: time.Second, Epoch: epoch.Add(-time.Hour), UnusedKey: "none",
 		MaxUnanswered: func() int64 { return w.most() }, IsEnough: func() bool { return l.enough },
 		Clock: func(now time.Time) (time.Time, time.Duration) { return now, w.slept },
 		Code:  func(err error) string { word, _, _ := strings.Cut(fmt.Sprint(err), " "); return word },
@@ -424,6 +426,8 @@ func (w *world) after() {
 func (w *world) look() {
 	s := w.n.Stats(w.at())
 	switch {
+	case s.Cleaned > w.carried:
+		w.wrong(fmt.Sprintf("%d releases that were owed are said to have been carried out, and %d were", s.Cleaned, w.carried))
 	case s.Unknown != w.unknown:
 		w.wrong(fmt.Sprintf("%d requests are of unknown outcome, and it says %d", w.unknown, s.Unknown))
 	case s.PendingReleases < 0 || s.Repeats < 0 || s.PendingReleases+s.Repeats > len(w.attempts):
@@ -821,6 +825,9 @@ func (w *world) hear(r reply) {
 	if w.long && value == -1 {
 		value = tooLong
 	}
+	if r.to.ends() && r.err == nil && r.value != "QUEUED" {
+		w.carried++
+	}
 	if w.longest = max(w.longest, w.now-r.to.at); r.to.part != 1 {
 		w.served = w.served || r.to.part == 0 && r.err == nil || r.to.part == 2 && w.first.err == nil
 		w.replied = w.replied || r.to.script != aside
@@ -1002,6 +1009,8 @@ func (w *world) end(why error) {
 	if w.first.to.part > 0 && len(w.wire)+len(w.replies) == 0 {
 		w.wrong("half an answer has no other half")
 	}
+	isLook := func(m message) bool { return m.script == node.Look }
+	w.looked = slices.ContainsFunc(w.wire, isLook) || slices.ContainsFunc(w.replies, func(r reply) bool { return isLook(r.to) })
 	for _, m := range w.wire {
 		w.lose(m)
 	}
@@ -1073,6 +1082,10 @@ func (w *world) connect() {
 	w.c, w.replied = w.conn(), false
 	w.begin()
 	w.n.Connected(w.c, w.at())
+	if w.looked && !w.ended && w.n.Queued(w.c) == 0 {
+		w.wrong("a look that was lost with its connection is not the first on the next one")
+	}
+	w.looked = false
 	w.after()
 }
 
