@@ -363,7 +363,7 @@ func TestManyThatAreRefusedForGoodAreGivenUp(t *testing.T) {
 	assert.Zero(t, w.n.Stats(w.at()).PendingReleases)
 }
 
-// What the server has refused is sent again at once when the node is closed.
+// What the server has refused is sent again at once when the node is closed, and soon after.
 func TestManyThatAreRefusedAreSentAtTheEnd(t *testing.T) {
 	w := newCrowd(t)
 	all := owners(0, 5, 0)
@@ -377,9 +377,10 @@ func TestManyThatAreRefusedAreSentAtTheEnd(t *testing.T) {
 		w.n.Release(&o.Trace, o.index(), w.at())
 	}
 	w.run(10 * time.Second)
-	w.back = ""
 	require.False(t, w.n.Close(w.at()))
-	w.carry()
+	w.carry() // It refuses once more.
+	w.back = ""
+	w.run(shortTimeout / 4)
 	assert.Empty(t, w.keys)
 	assert.True(t, w.n.MayEnd())
 }
