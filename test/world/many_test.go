@@ -527,6 +527,25 @@ func (w *crowd) lose(r *rand.Rand) {
 	w.note()
 }
 
+// The sign of life of a node without a vote is a write, as a server that refuses writes answers a PING.
+func TestManySignsOfLife(t *testing.T) {
+	for _, missing := range []bool{false, true} {
+		w := newCrowd(t)
+		w.connect()
+		if missing {
+			w.n.Voted(&node.Outcome{Err: node.ErrTimeout}, w.at())
+		}
+		for w.n.Queued(w.c) == 0 {
+			w.now += node.WatchInterval
+			require.NoError(t, w.n.Watch(w.c, w.at()))
+			w.note()
+		}
+		sent := w.write()
+		require.Len(t, sent, 1)
+		assert.Equal(t, missing, sent[0].Command.Script == node.Probe)
+	}
+}
+
 // Only on one resource a lock is asked for without the script.
 func TestManyResourcesTakeTheScript(t *testing.T) {
 	w := newCrowd(t)

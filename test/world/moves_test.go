@@ -187,7 +187,7 @@ var everything = []struct {
 		for _, t := range w.attempts {
 			t.vanishes = false
 		}
-		if w.n.Wake(w.at()) {
+		if w.wake() {
 			w.after()
 			w.end(nil)
 		}
@@ -245,7 +245,7 @@ var everything = []struct {
 	{"the process stands still for a second", once, func(w *world, _ int) bool { return w.c != nil && w.done.wakes < w.wakes }, func(w *world, _ int) {
 		w.done.wakes++
 		w.now += time.Second
-		if w.n.Wake(w.at()) {
+		if w.wake() {
 			w.after()
 			w.end(nil)
 		}

@@ -619,12 +619,21 @@ func (w *world) overdue() time.Duration {
 	return max(w.now-w.planned, w.slept-w.lead)
 }
 
+// wake says that the process may have stood still. A connection that may have died is not up any more at once.
+func (w *world) wake() bool {
+	wakes := w.n.Wake(w.at())
+	if up, connecting := w.n.Reach(); wakes && (up || !connecting) {
+		w.wrong("a connection that may have died while the process stood still is up")
+	}
+	return wakes
+}
+
 // watch has the watchdog look when it is due.
 func (w *world) watch() {
 	w.now, w.alarm = max(w.now, w.alarm), 0
 	late := w.overdue()
 	_, busy := w.oldest()
-	wakes := w.n.Wake(w.at())
+	wakes := w.wake()
 	if wakes != (late > max(w.timeout(), node.MinStandstill) && !busy && !w.ended) {
 		w.wrong(fmt.Sprintf("that a connection is made anew after a standstill of %v is %t", late, wakes))
 	}
