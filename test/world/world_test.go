@@ -713,6 +713,9 @@ func (w *world) write() {
 		w.wrong("the watchdog sleeps though something was written")
 	}
 	for _, q := range dropped {
+		if t := w.attempts[q.Command.Args[0].(int)-1]; !t.released && w.now <= t.repairs+within {
+			w.wrong("a repair is not sent though there is time for it")
+		}
 		q.Deliver(node.Outcome{Err: node.ErrWithdrawn}, w.at())
 	}
 }
