@@ -94,7 +94,7 @@ inline end(c) {
 
 proctype client(byte c) {
     do
-    /* It reads its clock, then sends; redlock/candidate.go: newCandidate, ask */
+    /* It reads its clock, then sends; redlock/candidate.go: newCandidate, lock */
     :: d_step { state[c] == idle && (c == 1 || state[c - 1] != idle) ->
         state[c] = asking; left[c] = BELIEF;
         printf("client %d asks for the lock\n", c) }
