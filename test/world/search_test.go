@@ -290,7 +290,7 @@ var usual = []named{
 	{"enough others, after a failure", limits{tokens: 2, fails: 1, enough: true}},
 }
 
-// full searches, with WORLD=full, take some minutes.
+// full searches, with WORLD=full, take about half an hour.
 var full = []named{
 	{"what comes late", limits{tokens: 1, breaks: 3, fails: 1, ticks: 2, hours: 1, other: true}},
 	{"a proxy", limits{tokens: 1, breaks: 1, fails: 1, giveUps: 2, ticks: 2, hours: 1, nonsense: 1, other: true}},
