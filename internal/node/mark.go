@@ -104,9 +104,7 @@ func (q *Request) place() *place { return &q.Trace.places[q.Index] }
 func (q *Request) mark() Mark { return q.place().mark }
 
 // note changes it.
-func (q *Request) note(h Happening) {
-	q.Trace.note(q.Index, q.Kind, h, q.revives())
-}
+func (q *Request) note(h Happening) { q.Trace.note(q.Index, q.Kind, h, q.revives()) }
 
 func (t *Trace) note(i uint16, kind Kind, h Happening, revives bool) {
 	p := &t.places[i]

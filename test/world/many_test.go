@@ -63,6 +63,33 @@ func newCrowd(t *testing.T) *crowd {
 
 func (w *crowd) at() time.Time { return epoch.Add(w.now) }
 
+// locking returns a crowd of so many tokens whose lock requests are queued.
+func locking(t *testing.T, count int) (*crowd, []*owner) {
+	t.Helper()
+	w, all := newCrowd(t), owners(0, count, 0)
+	for _, o := range all {
+		require.NoError(t, w.n.Enqueue(o.request(node.LockRequest, lock), w.at()))
+	}
+	w.connect()
+	return w, all
+}
+
+// asked returns one whose lock requests are written, and not carried out.
+func asked(t *testing.T, count int) (*crowd, []*owner) {
+	t.Helper()
+	w, all := locking(t, count)
+	require.Len(t, w.write(), count)
+	return w, all
+}
+
+// granted returns one whose locks are granted.
+func granted(t *testing.T, count int) (*crowd, []*owner) {
+	t.Helper()
+	w, all := locking(t, count)
+	w.carry()
+	return w, all
+}
+
 // owners returns so many tokens.
 func owners(from, count, size int) []*owner {
 	all := make([]*owner, count)
@@ -221,13 +248,7 @@ func TestManyThatComeLateAreReleased(t *testing.T) {
 
 // A look that is refused is replaced by releases, and that ends, too.
 func TestManyLooksThatAreRefusedEnd(t *testing.T) {
-	w := newCrowd(t)
-	all := owners(0, 3, 0)
-	for _, o := range all {
-		require.NoError(t, w.n.Enqueue(o.request(node.LockRequest, lock), w.at()))
-	}
-	w.connect()
-	w.write()
+	w, all := asked(t, 3)
 	w.breaks()
 	w.connect()
 	for _, o := range all {
@@ -255,13 +276,7 @@ func TestManyLooksThatAreRefusedEnd(t *testing.T) {
 
 // A release that the server refuses for a while is carried out soon after.
 func TestManyThatAreRefusedForLongAreReleased(t *testing.T) {
-	w := newCrowd(t)
-	all := owners(0, 100, 0)
-	for _, o := range all {
-		require.NoError(t, w.n.Enqueue(o.request(node.LockRequest, lock), w.at()))
-	}
-	w.connect()
-	w.carry()
+	w, all := granted(t, 100)
 	w.back = "BUSY"
 	for _, o := range all {
 		require.NoError(t, w.n.Enqueue(o.request(node.Release, release), w.at()))
@@ -296,12 +311,9 @@ func TestManyErrors(t *testing.T) {
 
 // A release of what lives for ever is refused for as long as the server likes, and owed for as long as it is away.
 func TestManyThatLiveForEver(t *testing.T) {
-	w := newCrowd(t)
-	o := owners(0, 1, 0)[0]
+	w, all := granted(t, 1)
+	o := all[0]
 	o.life = math.MaxInt64
-	require.NoError(t, w.n.Enqueue(o.request(node.LockRequest, lock), w.at()))
-	w.connect()
-	w.carry()
 	w.back = "BUSY"
 	w.n.Release(&o.Trace, 0, w.at())
 	w.run(time.Hour)
@@ -318,13 +330,7 @@ func TestManyThatLiveForEver(t *testing.T) {
 
 // A node that is away for longer than keys live is owed nothing any more.
 func TestManyThatAreOverAreForgotten(t *testing.T) {
-	w := newCrowd(t)
-	all := owners(0, 10, 0)
-	for _, o := range all {
-		require.NoError(t, w.n.Enqueue(o.request(node.LockRequest, lock), w.at()))
-	}
-	w.connect()
-	w.write()
+	w, all := asked(t, 10)
 	w.breaks()
 	w.rest()
 	for _, o := range all {
@@ -350,11 +356,8 @@ func TestManyLimits(t *testing.T) {
 
 // A release that the server refuses for good is given up when nothing can be left.
 func TestManyThatAreRefusedForGoodAreGivenUp(t *testing.T) {
-	w := newCrowd(t)
-	o := owners(0, 1, 0)[0]
-	require.NoError(t, w.n.Enqueue(o.request(node.LockRequest, lock), w.at()))
-	w.connect()
-	w.carry()
+	w, all := granted(t, 1)
+	o := all[0]
 	w.back = "NOPERM"
 	w.n.Release(&o.Trace, 0, w.at())
 	w.run(ttl / 2)
@@ -365,13 +368,7 @@ func TestManyThatAreRefusedForGoodAreGivenUp(t *testing.T) {
 
 // What the server has refused is sent again at once when the node is closed, and soon after.
 func TestManyThatAreRefusedAreSentAtTheEnd(t *testing.T) {
-	w := newCrowd(t)
-	all := owners(0, 5, 0)
-	for _, o := range all {
-		require.NoError(t, w.n.Enqueue(o.request(node.LockRequest, lock), w.at()))
-	}
-	w.connect()
-	w.carry()
+	w, all := granted(t, 5)
 	w.back = "BUSY"
 	for _, o := range all {
 		w.n.Release(&o.Trace, o.index(), w.at())

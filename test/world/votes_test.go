@@ -85,12 +85,7 @@ func (w *world) mayVote() bool {
 func (w *world) pass(busy bool) {
 	for end := w.now + time.Second; w.now < end && w.broken == "" && w.c != nil; {
 		switch {
-		case w.n.Queued(w.c) > 0:
-			w.write()
-		case len(w.wire) > 0:
-			w.serve()
-		case len(w.replies) > 0:
-			w.read()
+		case w.flow():
 		case w.alarm > 0 && w.alarm <= end:
 			if busy {
 				w.ask(w.attempts[0], node.Ask, extend)

@@ -1108,6 +1108,21 @@ func (w *world) tick() {
 	w.after()
 }
 
+// flow has what is queued be written, what is written carried out, or an answer heard. It says whether there was any.
+func (w *world) flow() bool {
+	switch {
+	case w.n.Queued(w.c) > 0:
+		w.write()
+	case len(w.wire) > 0:
+		w.serve()
+	case len(w.replies) > 0:
+		w.read()
+	default:
+		return false
+	}
+	return true
+}
+
 // finish has nothing go wrong any more: what is late is lost, and all that the node wants is done. It says what is
 // wrong in the end.
 func (w *world) finish() string {
@@ -1120,12 +1135,7 @@ func (w *world) finish() string {
 			return w.left()
 		case w.c == nil:
 			w.connect()
-		case w.n.Queued(w.c) > 0:
-			w.write()
-		case len(w.wire) > 0:
-			w.serve()
-		case len(w.replies) > 0:
-			w.read()
+		case w.flow():
 		case w.due > 0:
 			w.tick()
 		default:
