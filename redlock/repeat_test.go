@@ -16,6 +16,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -771,4 +772,52 @@ func TestUnknownRepairOnOldNewsTakesNoVoteAway(t *testing.T) {
 			require.NoError(t, l.Err())
 		})
 	}
+}
+
+// A nonsenseConn answers each lock request with what no server says to one; the server carries it out all the same.
+type nonsenseConn struct {
+	testcluster.FullConn
+
+	asked atomic.Bool
+}
+
+func (c *nonsenseConn) Send(command string, args ...any) error {
+	if command == "SET" {
+		c.asked.Store(true)
+	}
+	return c.FullConn.Send(command, args...)
+}
+
+func (c *nonsenseConn) ReceiveWithTimeout(d time.Duration) (any, error) {
+	reply, err := c.FullConn.ReceiveWithTimeout(d)
+	if err == nil && c.asked.Swap(false) {
+		reply = int64(7)
+	}
+	return reply, err
+}
+
+// Something in between has answered a lock request with nonsense, and delivers it once more, or only then.
+func TestRepeatAfterNonsenseReleasesWhatComesLate(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		nodes := nodesOf(c)
+		nodes[0].Pool = testcluster.WrapPool(c.Nodes[0].Pool(), func(conn redis.Conn) redis.Conn {
+			return &nonsenseConn{FullConn: conn.(testcluster.FullConn)}
+		})
+		r := newOver(t, nodes)
+		l, err := r.TryLock(t.Context(), []string{"a"}, time.Hour)
+		require.NoError(t, err)
+		token, ok, err := c.Nodes[1].Get("a")
+		require.NoError(t, err)
+		require.True(t, ok)
+		synctest.Wait() // The first node has answered, too.
+		require.NoError(t, l.Unlock(t.Context()))
+		time.Sleep(5 * time.Second)
+		require.Equal(t, 1, r.Stats().Nodes[0].Repeats)
+		require.NoError(t, c.Nodes[0].Set("a", token, time.Hour))
+		time.Sleep(6 * time.Second)
+		requireNoKeys(t, c)
+		time.Sleep(3 * time.Hour)
+		assert.Zero(t, r.Stats().Nodes[0].Repeats)
+		require.NoError(t, r.Close(t.Context()))
+	})
 }
