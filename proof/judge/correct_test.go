@@ -110,6 +110,14 @@ var correct = []tale{
 		s.got("c2", w, 6110, 7100, 2)
 		s.unlock("c2", w, 6200, 6205)
 	}},
+	{"a release is not heard of while the servers do not run", nil, func(s *story) {
+		n := s.lock("c1", 0, 5, 1, "a")
+		w := s.ask("c2", 10, "a")
+		s.wait("c2", w, 15)
+		s.unlock("c1", n, 500, 505)
+		s.add(history.Event{At: ms(510), End: ms(810), Kind: history.Look, Lock: n, Call: n, Op: history.OpLock})
+		s.got("c2", w, 1700, 2600, 2)
+	}},
 	{"a kept lock is lost while the servers do not run", nil, func(s *story) {
 		n := s.lock("c1", 0, 5, 1, "a")
 		s.keep("c1", n, 6)

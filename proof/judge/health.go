@@ -17,10 +17,10 @@ var harmless = []string{"clock", "rate", history.Stall}
 // abstaining are those after which a node votes for nobody, where there is quarantine.
 var abstaining = []string{"kill", "rolling", history.Empty, history.Stale}
 
-// healthy reports whether a client could reach a quorum of nodes that vote, all the time, while it ran.
+// healthy reports whether a client could reach a quorum of nodes that vote, all the time, and servers ran.
 func (r *run) healthy(client string, from, to int64) bool {
 	sick := r.sick(client, from, to)
-	return sick != nil && r.nodes(client)-len(sick) >= r.quorum(client)
+	return sick != nil && r.nodes(client)-len(sick) >= r.quorum(client) && !r.starved(from, to)
 }
 
 // sick are the nodes that a client may not have reached then, or that did not vote; nil if that may be so of all.

@@ -34,7 +34,7 @@ func keptGoesOn(r *run, f *findings) {
 // was sick while another one had a key that somebody left who was disturbed. That one votes, and does not have the lock's
 // key.
 func (r *run) mayLose(client string, from, to int64) bool {
-	return !r.healthy(client, from, to) || r.starved(from, to) || len(r.sick(client, from, to)) > 0 && r.disturbed(from, to)
+	return !r.healthy(client, from, to) || len(r.sick(client, from, to)) > 0 && r.disturbed(from, to)
 }
 
 // misses is how many looks in a row may find no key of a kept lock on a node that is well, and that nobody else wants. What
