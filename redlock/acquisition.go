@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seed6c881748/redlock/internal/admission"
+	"github.com/seed6c881748/redlock/internal/lease"
 	"github.com/seed6c881748/redlock/internal/link"
 	"github.com/seed6c881748/redlock/internal/node"
 )
@@ -18,9 +19,21 @@ type acquisition struct {
 	r *core
 	o *options // not changed
 	target
-	lease *lease
+	terms *terms
 	began time.Time // the call, for the hook
+	turn  turn      // of the latest attempt
 }
+
+// A turn is what an attempt of a Lock that waits says of its place in line. The zero turn is that of
+// an attempt without one.
+type turn struct {
+	inLine bool      // it gets in line if it is refused
+	began  time.Time // to wait
+	yields bool      // it gives way to whom a free resource is reserved for
+}
+
+// minLine is the least life of a line, from when somebody last got in.
+const minLine = time.Minute
 
 // prepare checks the arguments, and notes what they come to.
 func (a *acquisition) prepare(ctx context.Context, r *core, resources []string, ttl time.Duration, opts []Option) error {
@@ -36,13 +49,13 @@ func (a *acquisition) prepare(ctx context.Context, r *core, resources []string, 
 		a.o = &o
 	}
 	var err error
-	if a.lease, err = r.lease(ttl, a.o); err != nil {
+	if a.terms, err = r.terms(ttl, a.o); err != nil {
 		return err
 	}
-	if a.o.stopTime >= a.lease.validity {
-		return fmt.Errorf("redlock: stop time %v: must be shorter than the validity %v of the ttl %v", a.o.stopTime, a.lease.validity, ttl)
+	if a.o.stopTime >= a.terms.validity {
+		return fmt.Errorf("redlock: stop time %v: must be shorter than the validity %v of the ttl %v", a.o.stopTime, a.terms.validity, ttl)
 	}
-	if a.lease, err = r.outlasting(a.lease, a.o); err != nil {
+	if a.terms, err = r.outlasting(a.terms, a.o); err != nil {
 		return err
 	}
 	if err = a.aim(r.defaults.prefix, resources); err != nil {
@@ -62,7 +75,7 @@ func (a *acquisition) prepare(ctx context.Context, r *core, resources []string, 
 
 // attempt makes one attempt. Where clients that began together have split the votes so that nobody has a quorum, it
 // resolves that too: the one with most votes keeps them and asks for the rest, the others give theirs back and look
-// again after a random time, within the node timeout. Plain Redlock fails there, for all of them; see split.go.
+// again after a random time, within the node timeout. Plain Redlock fails there, for all of them; see [lease.Contest].
 func (a *acquisition) attempt(ctx context.Context, number int, t turn) (*Lock, error) {
 	if ended := a.r.connected(ctx); ended != nil {
 		e := a.unasked(number, func(n *link.Link) error { return cmp.Or(n.Unreached(), ErrPending) })
@@ -73,13 +86,81 @@ func (a *acquisition) attempt(ctx context.Context, number int, t turn) (*Lock, e
 	if err != nil {
 		return nil, a.turnedAway(ctx, err, number)
 	}
-	c := a.newCandidate(ctx, number, t)
-	c.admitted, c.waited = true, waited
-	l, err := c.lock()
-	if errors.Is(err, errSplit) {
-		return newSplit(c).resolve()
+	a.turn = t
+	rd := a.claimed(ctx, number)
+	rd.admitted = true
+	limit := min(rd.rules.AnswersIn(time.Now()), a.o.nodeTimeout-waited)
+	for {
+		rd.ask(rd.rules.Start, limit)
+		ended := rd.wait(ctx, a.r.calls.Closing)
+		v := rd.take(a.o.minHold)
+		switch v {
+		case lease.Granted: // Even if ctx has ended: the caller gets what was won, and can release it.
+			return a.won(rd, number), nil
+		case lease.Undecided:
+			return nil, a.endedBy(ended, rd.quorumError(verdictError(rd.amounts())))
+		case lease.Behind:
+			// What this claim has won was given back. Before the next one, the leader gets the time of a round trip or two.
+		default:
+			return nil, rd.fail(verdictError(v))
+		}
+		contest := rd.rules.Contest
+		if ended = a.r.calls.Sleep(ctx, contest.Rest); ended != nil {
+			return nil, a.endedBy(ended, rd.quorumError(ErrTaken))
+		}
+		if contest.IsOver(time.Now()) {
+			return nil, rd.fail(ErrTaken)
+		}
+		rd = a.claimed(ctx, number)
+		rd.rules.Contest = contest
+		limit = rd.rules.AnswersIn(time.Now())
 	}
-	return l, err
+}
+
+// claimed makes a claim for an attempt of that number, and the round that asks all nodes for it. Whatever is asked again
+// for it is with that token and that start, so that Until is right whichever answer decides.
+func (a *acquisition) claimed(ctx context.Context, number int) *round {
+	// start is read before the first send, or Until would be too late.
+	start, lead := a.r.clock.Now()
+	c := a.r.newClaim(&a.target, a.o.owner, a.terms)
+	c.leaves = a.o.minHold > 0
+	if a.counters != nil {
+		c.askFence(start.Add(a.r.wall()), a.o.fenceLife)
+	}
+	rd := a.r.newRound(ctx, c, a.request(c), lease.Locking, number)
+	rd.asker = a
+	rd.rules.Start, rd.rules.Validity, rd.rules.Lead = start, a.terms.validity, lead
+	rd.rules.Patience, rd.rules.Token = a.o.nodeTimeout, c.token()
+	if a.counters != nil {
+		rd.rules.Fencing = lease.NewFencing(len(a.r.nodes))
+	}
+	rd.task.Lives = a.terms.validity
+	return rd
+}
+
+// request is the lock request, which gets in line where the turn says so.
+func (a *acquisition) request(c *claim) node.Command {
+	t, o := &a.turn, a.o
+	if !t.inLine {
+		return lockCommand(c)
+	}
+	// A line must outlive the wait until its sessions come back to it.
+	life := max(2*(o.retryDelay+o.retryJitter), minLine)
+	return queueCommand(c, a.r.channel, time.Since(t.began), life, t.yields)
+}
+
+// won makes the lock that a round has got.
+func (a *acquisition) won(rd *round, number int) *Lock {
+	if f := rd.rules.Fencing; f != nil {
+		rd.claim.fence = f.Fence
+	}
+	l := &Lock{
+		r: a.r, o: a.o, claim: rd.claim, attempts: number, terms: a.terms,
+		start: rd.rules.Start, until: rd.rules.Until(), extended: rd.rules.Start,
+	}
+	a.r.watch.Add(l, &l.entry)
+	a.r.counters.Acquired.Add(1)
+	return l
 }
 
 // unasked is the error of an attempt of which no node was asked; why says so for each.

@@ -32,7 +32,7 @@ type claim struct {
 }
 
 // newClaim makes a claim with a token of its own; owner is its label, empty for none.
-func (co *core) newClaim(t *target, owner string, le *lease) *claim {
+func (co *core) newClaim(t *target, owner string, le *terms) *claim {
 	c := &claim{r: co, target: t}
 	c.args = append(c.space[:0], tokens.WithLabel(tokens.New(), owner), le.ms)
 	c.grow(le.ttl)

@@ -10,6 +10,7 @@ import (
 	"github.com/seed6c881748/redlock/internal/calls"
 	"github.com/seed6c881748/redlock/internal/clockwatch"
 	"github.com/seed6c881748/redlock/internal/dispatch"
+	"github.com/seed6c881748/redlock/internal/lease"
 	"github.com/seed6c881748/redlock/internal/link"
 	"github.com/seed6c881748/redlock/internal/quarantine"
 	"github.com/seed6c881748/redlock/internal/waiting"
@@ -20,6 +21,7 @@ import (
 type core struct {
 	nodes         []*link.Link
 	need          int
+	rules         lease.Config
 	defaults      options // not changed after New
 	events        *dispatch.Dispatcher[Event]
 	recentNodes   dispatch.Recent[Event] // apart, as a node's loss is followed by many events of calls
@@ -49,10 +51,13 @@ type core struct {
 
 	calls *calls.Group
 
-	lastLease atomic.Pointer[lease]
+	lastTerms atomic.Pointer[terms]
 }
 
 func (co *core) wall() time.Duration { return time.Duration(co.wallOffset.Load()) }
+
+// takes is how long node i has taken to answer of late.
+func (co *core) takes(i int) time.Duration { return co.nodes[i].Takes() }
 
 // isEnough reports whether a quorum of nodes vote, as far as is known.
 func (co *core) isEnough() bool {

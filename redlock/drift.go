@@ -34,20 +34,20 @@ func ttlFor(a, b time.Duration, factor float64) time.Duration {
 	return time.Duration(min(ttl, float64(math.MaxInt64/2)))
 }
 
-// A lease is a ttl and what follows from it. It is not changed.
-type lease struct {
+// Terms are a ttl and what follows from it. They are not changed.
+type terms struct {
 	ttl      time.Duration
 	factor   float64       // of the drift
 	validity time.Duration // see above
 	ms       any           // the ttl as nodes are told it, boxed
 }
 
-// lease returns that of a ttl, or what is wrong with it. Most calls of a program have the same.
-func (co *core) lease(ttl time.Duration, o *options) (*lease, error) {
-	le := co.lastLease.Load()
+// terms returns those of a ttl, or what is wrong with it. Most calls of a program have the same.
+func (co *core) terms(ttl time.Duration, o *options) (*terms, error) {
+	le := co.lastTerms.Load()
 	if le == nil || le.ttl != ttl || le.factor != o.driftFactor {
-		le = &lease{ttl, o.driftFactor, validity(ttl, o.driftFactor), serverMillis(ttl)}
-		co.lastLease.Store(le)
+		le = &terms{ttl, o.driftFactor, validity(ttl, o.driftFactor), serverMillis(ttl)}
+		co.lastTerms.Store(le)
 	}
 	return le, o.check(le)
 }
@@ -56,7 +56,7 @@ func (co *core) lease(ttl time.Duration, o *options) (*lease, error) {
 const maxTTL = 366 * 24 * time.Hour
 
 // check reports what is wrong with a lease, before any I/O.
-func (o *options) check(le *lease) error {
+func (o *options) check(le *terms) error {
 	switch ttl := le.ttl; {
 	case ttl < time.Millisecond:
 		return fmt.Errorf("redlock: ttl %v: must be at least 1ms", ttl)
@@ -79,7 +79,7 @@ const attemptTimeouts = 3
 // outlasting returns a lease whose validity goes on for the min hold after any attempt that succeeds: le, or one
 // with a longer ttl. With less, keys could end before the min hold does that is counted from the end of the
 // attempt, be it those of a holder that dies: a release never lengthens their life.
-func (co *core) outlasting(le *lease, o *options) (*lease, error) {
+func (co *core) outlasting(le *terms, o *options) (*terms, error) {
 	if o.minHold == 0 {
 		return le, nil
 	}
@@ -91,7 +91,7 @@ func (co *core) outlasting(le *lease, o *options) (*lease, error) {
 	if least <= le.ttl {
 		return le, nil
 	}
-	longer, err := co.lease(least, o)
+	longer, err := co.terms(least, o)
 	if err != nil {
 		return nil, fmt.Errorf("redlock: min hold %v: the ttl of %v is too short for it and an attempt: %w", o.minHold, le.ttl, err)
 	}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/seed6c881748/redlock/internal/admission"
+	"github.com/seed6c881748/redlock/internal/lease"
 	"github.com/seed6c881748/redlock/internal/lines"
 	"github.com/seed6c881748/redlock/internal/link"
 	"github.com/seed6c881748/redlock/internal/node"
@@ -61,7 +62,7 @@ const (
 // Decisions.
 var (
 	Quorum       = quorum
-	SplitLimit   = splitLimit
+	SplitLimit   = lease.SplitLimit
 	RetryDefault = new(options).retries
 	IsOverload   = isOverload
 )

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/seed6c881748/redlock/internal/clockwatch"
+	"github.com/seed6c881748/redlock/internal/lease"
 	"github.com/seed6c881748/redlock/internal/node"
 )
 
@@ -30,7 +30,7 @@ func (l *Lock) Extend(ctx context.Context, ttl time.Duration) error {
 	if err := misused(ctx, l.invalid()); err != nil {
 		return err
 	}
-	le, err := l.r.lease(ttl, l.o)
+	le, err := l.r.terms(ttl, l.o)
 	if err != nil {
 		return err
 	}
@@ -38,7 +38,7 @@ func (l *Lock) Extend(ctx context.Context, ttl time.Duration) error {
 }
 
 // extend is Extend for a hold, whose extensions belong to the KeepAlive or Do, or for a caller if h is nil.
-func (l *Lock) extend(ctx context.Context, le *lease, h *hold) error {
+func (l *Lock) extend(ctx context.Context, le *terms, h *hold) error {
 	if err := ctx.Err(); err != nil {
 		return &waitError{op: OpExtend, resources: l.claim.resources, cause: err}
 	}
@@ -53,7 +53,7 @@ func (l *Lock) extend(ctx context.Context, le *lease, h *hold) error {
 }
 
 // extendNow is extend without what is told about it.
-func (l *Lock) extendNow(ctx context.Context, le *lease, h *hold) error {
+func (l *Lock) extendNow(ctx context.Context, le *terms, h *hold) error {
 	start, lead := l.r.clock.Now()
 	l.mu.Lock()
 	validUntil, err := l.until, l.errLocked(start)
@@ -62,14 +62,15 @@ func (l *Lock) extendNow(ctx context.Context, le *lease, h *hold) error {
 	if err != nil {
 		return &waitError{op: OpExtend, resources: l.claim.resources, cause: err}
 	}
-	until := clockwatch.NewDeadline(start, le.validity, lead)
+	until := lease.NewDeadline(start, le.validity, lead)
 	l.claim.grow(le.ttl)
-	rd := l.r.newRound(ctx, OpExtend, l.claim, extendCommand(l.claim, le.ms, ask), node.Ask, decideExtend, 0)
-	rd.until, rd.task.Lives = until, le.validity
+	rd := l.r.newRound(ctx, l.claim, extendCommand(l.claim, le.ms, ask), lease.Extending, 0)
+	rd.task.Lives = le.validity
 	rd.extension = &extension{
-		validUntil: validUntil, want: l.want, settle: func(ballots []ballot) { l.repair(ballots, le) },
+		validUntil: validUntil, want: l.want, settle: func(ballots []lease.Ballot) { l.repair(ballots, le) },
 		overtaken: l.released.begun.Load,
 	}
+	rd.rules.Validity, rd.rules.Lead, rd.rules.Valid = le.validity, lead, &rd.extension.validUntil
 	timeout := l.o.nodeTimeout
 	if h != nil {
 		timeout = min(timeout, l.term()/holdShare)
@@ -85,8 +86,8 @@ const holdShare = 3
 
 // applyExtension applies the result of an extension. One whose lock was released or lost meanwhile changes nothing:
 // the lock stays lost. Nor does one for a hold that has ended: it is not to be kept any more.
-func (l *Lock) applyExtension(rd *round, h *hold, start time.Time, until clockwatch.Deadline, waited error) error {
-	v, _ := rd.result()
+func (l *Lock) applyExtension(rd *round, h *hold, start time.Time, until lease.Deadline, waited error) error {
+	v := rd.verdict()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
@@ -98,28 +99,28 @@ func (l *Lock) applyExtension(rd *round, h *hold, start time.Time, until clockwa
 	case err != nil:
 		return nil // What the release has deleted was not lost.
 	}
-	if v == expired {
-		v = granted // But only until the end that another extension has moved meanwhile.
+	if v == lease.Expired {
+		v = lease.Granted // But only until the end that another extension has moved meanwhile.
 	}
 	switch {
-	case v == granted && h != nil && h.over:
+	case v == lease.Granted && h != nil && h.over:
 		return nil
-	case v == granted && !until.Passed(l.r.clock.At(now)):
+	case v == lease.Granted && !until.Passed(l.r.clock.At(now)):
 		l.until = l.until.Later(until)
 		if start.After(l.extended) {
 			l.extended = start
 		}
 		l.r.counters.Extended.Add(1)
 		return nil
-	case v == granted:
+	case v == lease.Granted:
 		return rd.fail(ErrNoQuorum) // Too late to be worth anything.
-	case v == lost:
+	case v == lease.Lost:
 		l.end(ErrLost, now)
 		return rd.fail(ErrLost)
 	case waited != nil:
 		return &waitError{op: OpExtend, resources: l.claim.resources, cause: waited, last: rd.quorumError(ErrNoQuorum)}
 	default:
-		return orClosed(rd.fail(v.err()))
+		return orClosed(rd.fail(verdictError(v)))
 	}
 }
 
@@ -144,9 +145,9 @@ func (l *Lock) lost() {
 // leave a key that nobody wants.
 
 // repair is called when every node has voted in an extension that succeeded.
-func (l *Lock) repair(ballots []ballot, le *lease) {
+func (l *Lock) repair(ballots []lease.Ballot, le *terms) {
 	for i, b := range ballots {
-		if b.stance != node.Gone {
+		if b.Stance != node.Gone {
 			continue
 		}
 		left, may := l.mayRepair(i)

@@ -380,12 +380,6 @@ func twinName(r int) string { return string(rune('x' + r)) }
 
 func twinCounter(r int) string { return reservedMark + fences.Mark + twinName(r) }
 
-// evalCommand sends a command by its script.
-func evalCommand(conn redis.Conn, cmd node.Command) (any, error) {
-	args := append(append([]any{cmd.Script.Source, len(cmd.Keys)}, cmd.Keys...), cmd.Args...)
-	return conn.Do("EVAL", args...)
-}
-
 func (tw *fenceTwin) eval(cmd node.Command) (any, error) {
 	return evalCommand(tw.conn, cmd)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/fences"
+	"github.com/seed6c881748/redlock/internal/lease"
 )
 
 // A model of fencing, small enough to look at every state that it can get into. The
@@ -167,10 +168,10 @@ func (m modelRules) withDefaults() modelRules {
 		m.quorum = quorum(m.nodes)
 	}
 	if m.fenceOf == nil {
-		m.fenceOf = fences.Of
+		m.fenceOf = lease.Agreed
 	}
 	if m.counts == nil {
-		m.counts = fences.Counts
+		m.counts = lease.Counts
 	}
 	if m.lock == nil {
 		m.lock = (*modelNode).lock
@@ -623,7 +624,7 @@ func lockLevel(n *modelNode, token uint8, wants []int, proposal int64) int64 {
 
 // largest and smallest take a fence without asking for nodes that hold exactly that.
 func largest(counters []int64, need int) (fence int64, exact, granted int) {
-	_, _, granted = fences.Of(counters, need)
+	_, _, granted = lease.Agreed(counters, need)
 	fence = slices.Max(counters)
 	return fence, granted, granted
 }
@@ -634,7 +635,7 @@ func smallest(counters []int64, need int) (fence int64, exact, granted int) {
 			fence = f
 		}
 	}
-	_, _, granted = fences.Of(counters, need)
+	_, _, granted = lease.Agreed(counters, need)
 	return fence, granted, granted
 }
 

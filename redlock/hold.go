@@ -177,7 +177,7 @@ func (h *hold) extend() {
 	if !ok {
 		return
 	}
-	err := l.extend(ctx, l.lease, h)
+	err := l.extend(ctx, l.terms, h)
 	now := time.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()

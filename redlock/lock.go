@@ -12,13 +12,14 @@ import (
 
 	"github.com/seed6c881748/redlock/internal/brief"
 	"github.com/seed6c881748/redlock/internal/clockwatch"
+	"github.com/seed6c881748/redlock/internal/lease"
 	"github.com/seed6c881748/redlock/internal/tokens"
 )
 
 // A Lock is a lock that was acquired: a lease that ends at Until whatever its holder does. It is safe for concurrent
 // use. Only a Redlock makes one: the methods of a nil or zero Lock fail, with an error or a panic.
 type Lock struct {
-	*lease // what it was taken for
+	*terms // what it was taken for
 
 	r        *core
 	o        *options
@@ -27,7 +28,7 @@ type Lock struct {
 	start    time.Time // of the attempt
 
 	mu       sync.Mutex // before a round's and the clock watch's
-	until    clockwatch.Deadline
+	until    lease.Deadline
 	extended time.Time     // start of the last extension that succeeded, or of the attempt
 	lasted   time.Duration // for how long it was held; set with ended
 	ended    error         // ErrLost once the lock was lost or its release has begun; terminal

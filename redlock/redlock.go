@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/seed6c881748/redlock/internal/clockwatch"
 	"github.com/seed6c881748/redlock/internal/conn"
 	"github.com/seed6c881748/redlock/internal/dispatch"
+	"github.com/seed6c881748/redlock/internal/lease"
 	"github.com/seed6c881748/redlock/internal/lines"
 	"github.com/seed6c881748/redlock/internal/link"
 	"github.com/seed6c881748/redlock/internal/node"
@@ -79,6 +81,10 @@ func New(nodes []Node, opts ...Option) (*Redlock, error) {
 		r.quarantine = quarantine.New(o.prefix+reservedMark+quarantine.Mark, len(nodes), o.quarantine, grantingScripts)
 	}
 	r.clock = clockwatch.NewClock(r.wall)
+	r.rules = lease.Config{
+		Need: r.need, Clock: r.clock.At, Takes: r.takes, Random: rand.N[time.Duration], Digest: tokens.Digest,
+		Reserved: errReserved, Pending: ErrPending, TooLate: errTooLate,
+	}
 	r.watch = clockwatch.New(r.calls.Enter, r.calls.Exit, r.clock)
 	r.queue = waiting.NewQueue(len(nodes), r.need, r.pass)
 	r.channel = o.prefix + reservedMark + lines.ChannelMark + tokens.New()[:16]

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/seed6c881748/redlock/internal/node"
+	"github.com/seed6c881748/redlock/internal/lease"
 	"github.com/seed6c881748/redlock/internal/tokens"
 )
 
@@ -80,9 +80,9 @@ func (r *Redlock) releaseForeign(ctx context.Context, on *target, token string) 
 	}
 	c.grow(cmp.Or(r.defaults.quarantine, unknownLife))
 	c.BeginForeign(c, len(r.nodes), size)
-	rd := r.newRound(ctx, OpRelease, c, c.releaseTelling(time.Now()), node.Release, decideRelease, 0)
-	if v := rd.release(r.defaults.nodeTimeout); v != granted {
-		return orClosed(rd.fail(v.err()))
+	rd := r.newRound(ctx, c, c.releaseTelling(time.Now()), lease.Releasing, 0)
+	if v := rd.release(r.defaults.nodeTimeout); v != lease.Granted {
+		return orClosed(rd.fail(verdictError(v)))
 	}
 	r.counters.Unlocked.Add(1)
 	return nil

@@ -9,57 +9,62 @@ import (
 	"time"
 
 	"github.com/seed6c881748/redlock/internal/admission"
-	"github.com/seed6c881748/redlock/internal/clockwatch"
-	"github.com/seed6c881748/redlock/internal/fences"
+	"github.com/seed6c881748/redlock/internal/lease"
 	"github.com/seed6c881748/redlock/internal/link"
 	"github.com/seed6c881748/redlock/internal/node"
 	"github.com/seed6c881748/redlock/internal/tokens"
 )
 
-// A round is one operation on all nodes in parallel. The caller goes on at the decision; the round itself ends,
-// "settles", when the last node has answered or its timer has run out, and needs no goroutine for that: the nodes'
-// readers and the timer drive it. Nodes whose answer is not enough can be asked again.
+// A round is one operation on all nodes in parallel. Package lease has its rules; this file drives them. The caller goes
+// on when the round is done; the round itself "settles" when the last node has answered or its timer has run out, and
+// needs no goroutine for that: the nodes' readers and the timer drive it.
 //
-// A round is safe for concurrent use, but that one goroutine calls ask, again and wait.
+// A round is safe for concurrent use, but that one goroutine calls ask and wait.
 type round struct {
 	r         *core
 	ctx       context.Context //nolint:containedctx // Only its values, for the hook.
-	op        Op
 	claim     *claim
-	judge     func(t tally, need, n int) verdict
-	start     time.Time
-	asked     time.Duration       // when nodes were asked last, since start
-	until     clockwatch.Deadline // lock and extend: a quorum that comes later is none
-	extension *extension          // of an extension
-	grants    *fences.Grants      // of a lock with fencing
+	extension *extension   // of an extension
+	asker     *acquisition // of an attempt to get a lock
 
-	task     node.Task     // of the first requests
-	admitted time.Duration // the call's node timeout while the round has a place; see admission
-
-	decided chan struct{} // closed at the decision, or when the caller gave up
+	task    node.Task     // of the first requests
+	decided chan struct{} // closed when the round is done, after what that lets go of was given back
 
 	// After a Lock's; never taken with a node's or another round's.
 	mu       sync.Mutex
-	latest   *node.Task     // what was asked last
-	requests []node.Request // the latest, by node; without a task: not asked
-	timer    *time.Timer    // of the latest requests
-	attempt  int32          // constant
-	over     bool           // set with decided
-	verdict  verdict
-	ballots  []ballot
-	pending  int
-	tally    tally
-	err      error         // what the decision was, or why it was not waited for
-	settled  chan struct{} // closed when no vote is pending; nil while nobody asks
+	rules    lease.Round
+	requests []node.Request // the first, by node; without a task: not asked
+	again    *again         // nil: nodes were asked once
+	failure  *failure       // nil: it has not failed yet
+	timer    *time.Timer
+	due      time.Duration // when it comes, since the start
+	attempt  int32         // constant
+	admitted bool          // it has a place; see admission
+}
+
+// An again is what a round has besides that has asked nodes again.
+type again struct {
+	question uint32 // the latest
+	task     *node.Task
+	requests map[int]*node.Request // the latest, by node; an earlier one may still be in a queue
+}
+
+// A failure is why a round has failed, or was not waited for.
+type failure struct {
+	ended error  // why nobody has waited for it
+	votes []Vote // as they were
 }
 
 // An extension is what a round has besides that extends a lock. It is apart to keep a round small.
 type extension struct {
-	validUntil clockwatch.Deadline    // the end of the lock's validity, before which the quorum must come, too
-	want       func()                 // called when a node says that somebody waits
-	overtaken  func() bool            // the lock's release has begun: that keys are gone is no loss
-	settle     func(ballots []ballot) // called once when no vote is pending and the verdict was a yes
+	validUntil lease.Deadline               // the end of the lock's validity, before which the quorum must come, too
+	want       func()                       // called when a node says that somebody waits
+	overtaken  func() bool                  // the lock's release has begun: that keys are gone is no loss
+	settle     func(ballots []lease.Ballot) // called once when no vote is pending and the verdict was a yes
 }
+
+// smallNodes is the number of nodes up to which what is by node comes without an allocation of its own.
+const smallNodes = 5
 
 // A smallRound is a round with room for its requests, their encoding and votes: one allocation
 // for the usual numbers of nodes. With the eight bytes that the allocator adds it just fits 1 152, and the next size is 1 280.
@@ -67,59 +72,63 @@ type smallRound struct {
 	round
 
 	requests [smallNodes]node.Request
-	ballots  [smallNodes]ballot
+	ballots  [smallNodes]lease.Ballot
 	encoded  [184]byte // Enough for most commands.
 }
 
-// A ballot is a vote as a round keeps it: a Vote without the node's name.
-type ballot struct {
-	took   time.Duration
-	err    error
-	holder *node.Holder // nil: the node has named none
-	stance node.Stance
-}
-
-func (b ballot) vote(node string) Vote {
-	v := Vote{Node: node, Took: b.took, Err: b.err, stance: b.stance}
-	if b.holder != nil {
-		v.Holder, v.Owner, v.HolderTTL = b.holder.Digest, b.holder.Owner, b.holder.TTL
+// asVote is a ballot as callers are told it.
+func asVote(node string, b *lease.Ballot) Vote {
+	v := Vote{Node: node, Took: b.Took, Err: b.Err, stance: b.Stance}
+	if b.Holder != nil {
+		v.Holder, v.Owner, v.HolderTTL = b.Holder.Digest, b.Holder.Owner, b.Holder.TTL
 	}
 	return v
 }
 
-// newRound prepares a round in which every node is asked cmd. The caller may
-// preset votes with skip before it calls ask.
-func (co *core) newRound(ctx context.Context, op Op, c *claim, cmd node.Command, kind node.Kind, judge func(tally, int, int) verdict, attempt int) *round {
+// newRound prepares a round in which every node is asked cmd. The caller may preset votes before it calls ask.
+func (co *core) newRound(ctx context.Context, c *claim, cmd node.Command, kind lease.Kind, attempt int) *round {
 	n := len(co.nodes)
 	small := new(smallRound)
 	rd := &small.round
-	rd.r, rd.ctx, rd.op, rd.claim, rd.attempt, rd.judge = co, ctx, op, c, int32(attempt), judge
-	rd.pending, rd.decided = n, make(chan struct{})
-	rd.requests, rd.ballots = small.requests[:], small.ballots[:]
+	rd.r, rd.ctx, rd.claim, rd.attempt = co, ctx, c, int32(attempt)
+	rd.decided = make(chan struct{})
+	rd.requests, rd.rules.Ballots = small.requests[:], small.ballots[:]
 	if n > smallNodes {
-		rd.requests, rd.ballots = make([]node.Request, n), make([]ballot, n)
+		rd.requests, rd.rules.Ballots = make([]node.Request, n), make([]lease.Ballot, n)
 	}
-	rd.requests, rd.ballots = rd.requests[:n], rd.ballots[:n]
-	rd.task.Kind, rd.task.Command, rd.task.Trace, rd.task.Receiver = kind, cmd, &c.Trace, rd
-	rd.latest = &rd.task
+	rd.requests, rd.rules.Ballots = rd.requests[:n], rd.rules.Ballots[:n]
+	rd.rules.Config, rd.rules.Kind, rd.rules.Patience = &co.rules, kind, co.defaults.nodeTimeout
+	rd.task.Kind, rd.task.Command, rd.task.Trace, rd.task.Receiver = kinds[kind].request, cmd, &c.Trace, rd
 	if cmd.Script != nil {
 		link.Encode(&rd.task.Command, small.encoded[:0])
-	}
-	for i := range rd.ballots {
-		rd.ballots[i].stance, rd.ballots[i].err = node.Pending, ErrPending
-		rd.requests[i].Task, rd.requests[i].Index = &rd.task, uint16(i)
 	}
 	return rd
 }
 
-// skip presets the vote of a node that is not to be asked. Before ask only.
-func (rd *round) skip(i int, b ballot) {
-	rd.requests[i].Task = nil
-	rd.enter(i, b)
+// kinds are what the kinds of rounds are to callers and to nodes.
+var kinds = [...]struct {
+	op      Op
+	request node.Kind // the first one
+}{
+	lease.Locking:   {OpLock, node.LockRequest},
+	lease.Extending: {OpExtend, node.Ask},
+	lease.Unlocking: {OpUnlock, node.Release},
+	lease.Releasing: {OpRelease, node.Release},
 }
 
-// Receive counts node i's answer. Later ones, and those after the timer, are ignored: what they have left on the node
-// is the release's business, which is queued behind the request on the same connection.
+func (rd *round) op() Op { return kinds[rd.rules.Kind].op }
+
+// ask sends the requests. start is what Took is measured from; the round ends at the latest timeout from now.
+func (rd *round) ask(start time.Time, timeout time.Duration) {
+	rd.mu.Lock()
+	rd.rules.Start, rd.task.Limit = start, timeout
+	now := time.Now()
+	e := rd.rules.Begin(now, timeout)
+	rd.r.wake(now)
+	rd.carryOut(e, now)
+}
+
+// Receive counts node i's answer.
 func (rd *round) Receive(i int, out node.Outcome, at time.Time) {
 	if out.Unqueued != "" {
 		rd.r.subscriptions.Complain(i, link.NoQueue, fmt.Errorf("not put in line: %s", out.Unqueued))
@@ -127,129 +136,215 @@ func (rd *round) Receive(i int, out node.Outcome, at time.Time) {
 	if out.Wanted {
 		rd.extension.want()
 	}
-	rd.voteOn(nil, i, out, at)
+	rd.vote(i, anyQuestion, out, at)
 }
 
-// voteOn is Receive, if what was asked last is this task, or whatever it is if it is nil.
-func (rd *round) voteOn(task *node.Task, i int, out node.Outcome, at time.Time) {
+const anyQuestion = 1<<32 - 1
+
+func (rd *round) vote(i int, upTo uint32, out node.Outcome, at time.Time) {
 	rd.mu.Lock()
-	if rd.ballots[i].stance != node.Pending || task != nil && task != rd.latest {
+	e := rd.rules.Vote(i, upTo, &out, at)
+	if e == 0 {
 		rd.mu.Unlock()
 		return
 	}
-	if rd.grants != nil {
-		if rd.isLateGrant(i, out) {
-			req := rd.requestLocked(i)
-			rd.mu.Unlock()
-			rd.send(req, time.Now())
-			return
-		}
-		out = rd.grants.Weigh(i, out)
+	if e.Has(lease.Counted) {
+		rd.r.nodes[i].Votes.Add(&out)
 	}
-	took := max(at.Sub(rd.start), 0) // A server may answer what it has not been asked.
-	rd.enter(i, ballot{took: took, err: out.Err, holder: out.Holder, stance: out.Stance})
-	rd.r.nodes[i].Votes.Add(&out)
-	rd.judgeLocked(at)
-	settled := rd.extension != nil && rd.pending == 0 && rd.verdict == granted
+	rd.carryOut(e, at)
+	if e.Has(lease.Counted) {
+		rd.r.nodes[i].Voted(&out, at)
+	}
+}
+
+// tick is the timer.
+func (rd *round) tick() {
+	now := time.Now()
+	rd.mu.Lock()
+	e := rd.rules.Tick(now)
+	if e.Has(lease.StoodStill) {
+		rd.r.stoodStill(now.Add(-rd.rules.Stood), now)
+	}
+	why, upTo := rd.rules.Silence(now), rd.rules.Question
+	var space [smallNodes]*node.Request
+	late := space[:0]
+	for i := range rd.requests {
+		late = append(late, rd.requestLocked(i))
+	}
+	if !e.Has(lease.Expire) {
+		rd.due = never
+		rd.carryOut(e, now)
+		return
+	}
 	rd.mu.Unlock()
-	rd.r.nodes[i].Voted(&out, at)
-	if settled {
-		rd.extension.settle(rd.ballots) // Nobody writes to them any more.
+	for i, req := range late {
+		if req.Task != nil {
+			rd.r.nodes[i].Withdraw(req) // If it still waits to be written, nothing else rids the node of it.
+			rd.vote(i, upTo, node.Outcome{Err: why}, now)
+		}
 	}
 }
 
-// isLateGrant reports whether the answer of node i, to what it was asked before a raise, is a grant with a counter
-// below the fence. To wait for it until the next raise would be to wait for those that do not answer. rd.mu is held.
-func (rd *round) isLateGrant(i int, out node.Outcome) bool {
-	return out.Stance == node.Yes && out.Fence < rd.grants.Exact && rd.requests[i].Task == nil
+// requestLocked is the latest one to node i. rd.mu is held.
+func (rd *round) requestLocked(i int) *node.Request {
+	if rd.again != nil && rd.again.requests[i] != nil {
+		return rd.again.requests[i]
+	}
+	return &rd.requests[i]
 }
 
-// enter enters a vote for a node that is pending.
-func (rd *round) enter(i int, b ballot) {
-	rd.ballots[i] = b
-	rd.pending--
-	switch b.stance {
-	case node.Yes:
-		rd.tally.yes++
-	case node.No, node.Gone:
-		rd.tally.no++
-	case node.Silent, node.Pending:
-		rd.tally.unanswered++
-	}
-}
+// never is no time of a timer.
+const never time.Duration = -1
 
-// judgeLocked draws the consequences of the votes. After a wait that was cut short there is no
-// verdict any more: the call has reported something else. rd.mu is held.
-func (rd *round) judgeLocked(now time.Time) {
-	if !rd.over {
-		if rd.verdict = rd.judge(rd.tally, rd.r.need, len(rd.ballots)); rd.verdict == granted {
-			rd.verdict = rd.inTimeLocked(now)
-		}
-		if rd.verdict == undecided && rd.tally.no > 0 && rd.latest.Kind == node.LockRequest {
-			rd.verdict = rd.withoutSlowLocked(now)
-		}
-		if rd.verdict == granted && rd.grants != nil {
-			rd.grants.Agree(rd.r.need)
-		}
-		if rd.verdict != undecided {
-			rd.decideLocked(rd.verdict.err())
-		}
-	}
-	if rd.admitted != 0 {
-		rd.leaveLocked(now)
-	}
-	if rd.pending == 0 {
+// armLocked sets the timer. rd.mu is held.
+func (rd *round) armLocked(now time.Time) {
+	due, any := rd.rules.Due()
+	switch {
+	case !any:
 		if rd.timer != nil {
 			rd.timer.Stop()
 		}
-		rd.eventLocked(EventSettled, rd.err)
-		if rd.settled != nil {
-			close(rd.settled)
+		rd.due = never
+	case rd.timer == nil:
+		rd.timer = time.AfterFunc(rd.rules.Start.Add(due).Sub(now), rd.tick)
+		rd.due = due
+	case rd.due != due:
+		rd.timer.Reset(max(rd.rules.Start.Add(due).Sub(now), 1))
+		rd.due = due
+	}
+}
+
+// carryOut carries out what the rules want. rd.mu is held, and not any more after it.
+func (rd *round) carryOut(e lease.Effect, now time.Time) {
+	e = rd.noteLocked(e, now)
+	if e.Has(lease.GiveBack) {
+		rd.failLocked().votes = rd.votesLocked(rd.rules.Telling()) // Before the release withdraws what was not sent.
+		if e.Has(lease.Tell) {
+			rd.claim.tellOthers()
 		}
 	}
-}
+	var space [smallNodes]*node.Request
+	asks := space[:0]
+	if e.Has(lease.Ask) {
+		asks = rd.asksLocked(asks)
+	}
+	repairs := e.Has(lease.Settled) && rd.rules.Kind == lease.Extending && rd.rules.Verdict == lease.Granted
+	rd.armLocked(now)
+	rd.mu.Unlock()
 
-// inTimeLocked is what a quorum is worth that has been reached now.
-func (rd *round) inTimeLocked(now time.Time) verdict {
-	now, lead := rd.r.clock.At(now)
-	switch {
-	case rd.extension != nil && rd.extension.validUntil.Passed(now, lead):
-		return expired
-	case !rd.until.IsZero() && rd.until.Passed(now, lead):
-		return noQuorum
-	default:
-		return granted
+	for _, req := range asks {
+		if err := rd.r.nodes[req.Index].Enqueue(req, now); err != nil {
+			rd.Receive(int(req.Index), node.Outcome{Err: err}, time.Now())
+		}
+	}
+	if e.Has(lease.GiveBack) {
+		// In the background. Each node's connection keeps the order, so the release comes after the lock request there,
+		// however late that is answered.
+		for i, n := range rd.r.nodes {
+			n.Release(&rd.claim.Trace, i)
+		}
+	}
+	if repairs {
+		rd.extension.settle(rd.rules.Ballots) // Nobody writes to them any more.
+	}
+	if e.Has(lease.Done) {
+		close(rd.decided)
 	}
 }
 
-func (rd *round) decideLocked(err error) {
-	if rd.over {
+// noteLocked tells of what was decided, and goes on. It returns what is to be done besides. rd.mu is held.
+func (rd *round) noteLocked(e lease.Effect, now time.Time) lease.Effect {
+	for all := e; ; all |= e {
+		if e.Has(lease.Raised) {
+			rd.r.counters.Raised.Add(1)
+		}
+		if e.Has(lease.Split) {
+			rd.r.counters.Splits.Add(1)
+		}
+		if e.Has(lease.Decided) {
+			rd.eventLocked(EventDecided)
+		}
+		if rd.admitted {
+			rd.leaveLocked(now)
+		}
+		if e.Has(lease.Settled) {
+			rd.eventLocked(EventSettled)
+		}
+		if !e.Has(lease.More) {
+			return all
+		}
+		e = rd.rules.Next(now)
+	}
+}
+
+// asksLocked appends the requests that are to be sent. rd.mu is held.
+func (rd *round) asksLocked(asks []*node.Request) []*node.Request {
+	if q := rd.rules.Question; q > 0 {
+		if rd.again == nil {
+			rd.again = &again{requests: make(map[int]*node.Request)}
+		}
+		if rd.again.question != q {
+			rd.again.question, rd.again.task = q, rd.nextTaskLocked()
+		}
+	}
+	for i := range rd.requests {
+		if !rd.rules.Asked(i) {
+			continue
+		}
+		req, task := &rd.requests[i], &rd.task
+		if rd.again != nil {
+			req, task = new(node.Request), rd.again.task
+			rd.again.requests[i] = req
+		}
+		*req = node.Request{Task: task, Index: uint16(i)}
+		asks = append(asks, req)
+	}
+	return asks
+}
+
+// nextTaskLocked is what nodes are asked next. rd.mu is held.
+func (rd *round) nextTaskLocked() *node.Task {
+	t := &node.Task{Trace: rd.task.Trace, Receiver: rd, Limit: rd.rules.Limit()}
+	if rd.rules.Stage == lease.Raising {
+		t.Kind, t.Command = node.Ask, raiseCommand(rd.claim, rd.rules.Fencing.Aim)
+	} else {
+		t.Kind, t.Command, t.Lives = node.LockRequest, rd.asker.request(rd.claim), rd.task.Lives
+	}
+	return t
+}
+
+// failLocked is the round's failure. rd.mu is held.
+func (rd *round) failLocked() *failure {
+	if rd.failure == nil {
+		rd.failure = new(failure)
+	}
+	return rd.failure
+}
+
+// eventLocked tells how the latest question was decided. rd.mu is held.
+func (rd *round) eventLocked(kind EventKind) {
+	err := verdictError(rd.rules.Latest)
+	if rd.rules.Latest == lease.Undecided {
+		err = rd.failLocked().ended
+	}
+	if !rd.r.wants(rd.ctx, kind, err) {
 		return
 	}
-	rd.over, rd.err = true, err
-	rd.eventLocked(EventDecided, err)
-	close(rd.decided)
-}
-
-func (rd *round) eventLocked(kind EventKind, err error) {
-	if !rd.r.wants(rd.ctx, kind, err) || err == nil && rd.grants != nil && rd.grants.Fence == 0 {
-		return // Without a fence it is no lock yet; what comes of it is told when nodes have raised their counters.
-	}
 	e := Event{
-		Kind: kind, Op: rd.op, Resources: slices.Clone(rd.claim.resources), Attempt: int(rd.attempt),
-		Votes: rd.votesLocked(), Took: time.Since(rd.start), Err: err, Owner: tokens.LabelOf(rd.claim.token()),
+		Kind: kind, Op: rd.op(), Resources: slices.Clone(rd.claim.resources), Attempt: int(rd.attempt),
+		Votes: rd.votesLocked(rd.rules.Ballots), Took: time.Since(rd.rules.Start), Err: err, Owner: tokens.LabelOf(rd.claim.token()),
 	}
 	e.Overtaken = rd.extension != nil && rd.extension.overtaken()
 	if err == nil {
-		e.Until = rd.until.Mono
+		e.Until = rd.rules.Until().Mono
 		if rd.extension != nil {
-			e.Until = rd.extension.validUntil.Later(rd.until).Mono // An extension never shortens.
+			e.Until = rd.extension.validUntil.Later(rd.rules.Until()).Mono // An extension never shortens.
 		}
 	}
 	rd.r.send(rd.ctx, e)
 }
 
-// wait returns at the decision, or with an error when ctx or the Redlock ended first. Votes still
+// wait returns when the round is done, or with an error when ctx or the Redlock ended first. Votes still
 // come in then, until the round settles.
 func (rd *round) wait(ctx context.Context, closing <-chan struct{}) (ended error) {
 	select {
@@ -266,49 +361,41 @@ func (rd *round) wait(ctx context.Context, closing <-chan struct{}) (ended error
 		ended = ErrClosed
 	}
 	rd.mu.Lock()
-	defer rd.mu.Unlock()
-	rd.decideLocked(ended)
+	e := rd.rules.GiveUp()
+	if e != 0 {
+		rd.failLocked().ended = ended
+	}
+	rd.carryOut(e, time.Now())
+	<-rd.decided
 	return ended
 }
 
-// allVoted returns a channel that is closed when no vote is pending.
-func (rd *round) allVoted() <-chan struct{} {
+// take is what the round has come to for whom has waited for it: a lock, only if it goes on for longer than atLeast.
+func (rd *round) take(atLeast time.Duration) lease.Verdict {
+	now := time.Now()
 	rd.mu.Lock()
-	defer rd.mu.Unlock()
-	if rd.settled == nil {
-		rd.settled = make(chan struct{})
-		if rd.pending == 0 {
-			close(rd.settled)
-		}
-	}
-	return rd.settled
+	rd.carryOut(rd.rules.Take(now, atLeast), now)
+	return rd.verdict()
 }
 
-func (rd *round) result() (verdict, tally) {
+// verdict is what the round has come to.
+func (rd *round) verdict() lease.Verdict {
 	rd.mu.Lock()
 	defer rd.mu.Unlock()
-	return rd.verdict, rd.tally
+	return rd.rules.Verdict
 }
 
-// fence returns the fence on which a quorum has agreed, 0 if it has not, and how many grants there are.
-func (rd *round) fence() (fence int64, granted int) {
+// amounts is what its votes amount to if it was given up.
+func (rd *round) amounts() lease.Verdict {
 	rd.mu.Lock()
 	defer rd.mu.Unlock()
-	_, _, granted = rd.grants.Of(rd.r.need)
-	return rd.grants.Fence, granted
+	return rd.rules.Amounts()
 }
 
-// copyVotes returns the votes as they are now, for the caller to keep.
-func (rd *round) copyVotes() []Vote {
-	rd.mu.Lock()
-	defer rd.mu.Unlock()
-	return rd.votesLocked()
-}
-
-func (rd *round) votesLocked() []Vote {
-	votes := make([]Vote, len(rd.ballots))
-	for i, b := range rd.ballots {
-		votes[i] = b.vote(rd.r.nodes[i].Name)
+func (rd *round) votesLocked(ballots []lease.Ballot) []Vote {
+	votes := make([]Vote, len(ballots))
+	for i := range ballots {
+		votes[i] = asVote(rd.r.nodes[i].Name, &ballots[i])
 	}
 	return votes
 }
@@ -322,32 +409,37 @@ func (rd *round) fail(reason error) *QuorumError {
 func (rd *round) quorumError(reason error) *QuorumError {
 	rd.mu.Lock()
 	defer rd.mu.Unlock()
+	votes := rd.failLocked().votes
+	if votes == nil {
+		votes = rd.votesLocked(rd.rules.Telling())
+	}
 	return &QuorumError{
-		Op: rd.op, Resources: slices.Clone(rd.claim.resources), Need: rd.r.need, Attempt: int(rd.attempt),
-		Votes: rd.votesLocked(), reason: reason, prefix: rd.r.defaults.prefix, cut: rd.verdict == undecided,
+		Op: rd.op(), Resources: slices.Clone(rd.claim.resources), Need: rd.r.need, Attempt: int(rd.attempt),
+		Votes: votes, reason: reason, prefix: rd.r.defaults.prefix, cut: rd.rules.GivenUp(),
 	}
 }
 
-func isStandstill(b ballot) bool { return errors.As(b.err, new(node.StandstillError)) }
+func isStandstill(b lease.Ballot) bool { return errors.As(b.Err, new(node.StandstillError)) }
 
 // leaveLocked gives the round's place back when its votes decide it, or when none is
 // pending. That the caller has given up does not: what it has asked is still the nodes'
 // to do, and calls that end early would overload them. rd.mu is held.
 func (rd *round) leaveLocked(now time.Time) {
-	v := rd.judge(rd.tally, rd.r.need, len(rd.ballots))
-	if v == undecided {
-		v = rd.verdict // Of nodes that are not slow.
+	v := rd.rules.Standing()
+	if v == lease.Undecided {
+		v = rd.rules.Latest // Of nodes that are not slow.
 	}
-	if v == undecided && rd.pending > 0 {
+	if v == lease.Undecided && rd.rules.IsPending() {
 		return
 	}
-	s := admission.Sample{Took: now.Sub(rd.start), Timeout: rd.admitted, Answered: v == granted || v == taken}
-	s.Late = v == noQuorum && s.Took >= rd.task.Limit && !slices.ContainsFunc(rd.ballots, isStandstill)
-	hasQueue := func(b ballot) bool { return errors.Is(b.err, node.ErrBehind) }
-	if v == noQuorum && !s.Late && slices.ContainsFunc(rd.ballots, hasQueue) {
+	ballots := rd.rules.Ballots
+	s := admission.Sample{Took: now.Sub(rd.rules.Start), Timeout: rd.rules.Patience, Answered: v == lease.Granted || v == lease.Taken}
+	s.Late = v == lease.NoQuorum && s.Took >= rd.task.Limit && !slices.ContainsFunc(ballots, isStandstill)
+	hasQueue := func(b lease.Ballot) bool { return errors.Is(b.Err, node.ErrBehind) }
+	if v == lease.NoQuorum && !s.Late && slices.ContainsFunc(ballots, hasQueue) {
 		// Earlier rounds are late there, by what isSilent takes for patience, though this one was not asked.
 		s.Took, s.Late = max(s.Timeout, rd.r.defaults.nodeTimeout), true
 	}
 	rd.r.admission.Leave(s, now)
-	rd.admitted = 0
+	rd.admitted = false
 }

@@ -14,6 +14,12 @@ import (
 	"github.com/seed6c881748/redlock/test/world"
 )
 
+// evalCommand sends a command by its script.
+func evalCommand(conn redis.Conn, cmd node.Command) (any, error) {
+	args := append(append([]any{cmd.Script.Source, len(cmd.Keys)}, cmd.Keys...), cmd.Args...)
+	return conn.Do("EVAL", args...)
+}
+
 // A serverTwin is a node next to a world.Server that is to do the same. A tick is a
 // second.
 type serverTwin struct {

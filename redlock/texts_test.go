@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed6c881748/redlock/internal/lease"
 	"github.com/seed6c881748/redlock/internal/node"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 )
@@ -169,12 +170,12 @@ func TestErrorRetryAfter(t *testing.T) {
 func TestErrorBoundsTheHolderThatANodeNames(t *testing.T) {
 	for _, name := range []string{"x\n\x1b[31m", strings.Repeat("A", 1<<19), strings.Repeat("a", 13), "\xff"} {
 		out := answers.Lock([]any{int64(5), []byte(name), []byte("")})
-		assert.Equal(t, "n: held by ? for 5ms", ballot{err: out.Err, holder: out.Holder, stance: out.Stance}.vote("n").String())
+		assert.Equal(t, "n: held by ? for 5ms", asVote("n", &lease.Ballot{Err: out.Err, Holder: out.Holder, Stance: out.Stance}).String())
 		out = inspectScript.Decode([]any{[]byte("v"), int64(5), []byte(name), []byte("")})
 		assert.Equal(t, "?", out.Holder.Digest)
 	}
 	out := answers.Lock([]any{int64(5), []byte("0123456789ab"), []byte("")})
 	assert.Equal(t, "0123456789ab", out.Holder.Digest)
 	out = answers.Lock([]any{int64(5), []byte{}, []byte{}})
-	assert.Equal(t, "n: left to another waiter for 5ms", ballot{err: out.Err, holder: out.Holder, stance: out.Stance}.vote("n").String())
+	assert.Equal(t, "n: left to another waiter for 5ms", asVote("n", &lease.Ballot{Err: out.Err, Holder: out.Holder, Stance: out.Stance}).String())
 }

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/seed6c881748/redlock/internal/lease"
 	"github.com/seed6c881748/redlock/internal/node"
 )
 
@@ -124,43 +125,43 @@ func (l *Lock) beginUnlock(now time.Time, repeated bool) (late bool, end func())
 	return late, l.hold.endLocked(l.released.endedBefore, now)
 }
 
-func (l *Lock) release(ctx context.Context, now time.Time, repeated bool) (*round, verdict) {
+func (l *Lock) release(ctx context.Context, now time.Time, repeated bool) (*round, lease.Verdict) {
 	l.claim.tellOthers()
-	rd := l.r.newRound(ctx, OpUnlock, l.claim, l.claim.releaseTelling(now), node.Release, decideUnlock, 0)
+	rd := l.r.newRound(ctx, l.claim, l.claim.releaseTelling(now), lease.Unlocking, 0)
 	for i, n := range l.r.nodes {
 		// Asked again, a node that has already removed the key would seem to have lost it.
 		if repeated && n.Has(&l.claim.Trace, i, node.MarkConfirmed) {
-			rd.skip(i, ballot{stance: node.Yes})
+			rd.rules.Skip(i, node.Yes)
 		}
 	}
 	return rd, rd.release(l.o.nodeTimeout)
 }
 
 // release asks the nodes, and wakes a waiter of this process if there is nobody else to wake.
-func (rd *round) release(timeout time.Duration) verdict {
+func (rd *round) release(timeout time.Duration) lease.Verdict {
 	t := &wakeReader{r: rd.r, on: rd.claim.target, next: rd}
 	rd.task.Receiver = t
 	rd.ask(time.Now(), timeout)
 	<-rd.decided
-	v, _ := rd.result()
-	if v == granted && !t.told.Load() {
+	v := rd.verdict()
+	if v == lease.Granted && !t.told.Load() {
 		rd.r.queue.HandOver(rd.claim.keys)
 	}
 	return v
 }
 
 // endUnlock notes the result of a release, for repeated and simultaneous calls, too.
-func (l *Lock) endUnlock(rd *round, v verdict, late, repeated bool) error {
+func (l *Lock) endUnlock(rd *round, v lease.Verdict, late, repeated bool) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.released.stage, l.released.result = released, nil
-	if v == noQuorum {
+	if v == lease.NoQuorum {
 		l.released.stage = unconfirmed
 	}
 	reason := l.unlockReason(v, late)
 	if reason != nil {
 		l.released.result = orClosed(rd.fail(reason))
-		if !repeated && v == lost && l.released.endedBefore == nil {
+		if !repeated && v == lease.Lost && l.released.endedBefore == nil {
 			l.released.endedBefore = l.released.result // A Do that did not begin the release hears of it, too.
 		}
 	} else {
@@ -179,15 +180,15 @@ func (l *Lock) endUnlock(rd *round, v verdict, late, repeated bool) error {
 // unlockReason is why an Unlock fails on which the nodes' verdict is v, nil if it does not. What the holder's own
 // clocks have said counts before what the nodes say: keys that outlive Until for the drift allowance, and nodes that
 // do not answer, must not make a lock that had ended look like one that was held to the end. l.mu is held.
-func (l *Lock) unlockReason(v verdict, late bool) error {
+func (l *Lock) unlockReason(v lease.Verdict, late bool) error {
 	switch {
 	case l.released.endedBefore != nil:
 		return l.released.endedBefore
-	case v == granted:
+	case v == lease.Granted:
 		return nil
-	case v == lost && late:
+	case v == lease.Lost && late:
 		return ErrExpired
-	case v == lost:
+	case v == lease.Lost:
 		return ErrLost
 	default:
 		return ErrNoQuorum

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/seed6c881748/redlock/internal/lease"
 	"github.com/seed6c881748/redlock/internal/lines"
 	"github.com/seed6c881748/redlock/internal/link"
 	"github.com/seed6c881748/redlock/internal/node"
@@ -23,6 +24,18 @@ func (co *core) message(i int, payload string) {
 	default:
 		co.queue.Hear(i, key, digest)
 	}
+}
+
+// isSlower reports whether node i is so much slower than a quorum of others, which are heard of as well, that what it
+// tells is old news.
+func (co *core) isSlower(i int) bool {
+	takes, quick := co.nodes[i].Takes(), 0
+	for j, n := range co.nodes {
+		if others := n.Takes(); j != i && others > 0 && lease.IsSlow(takes, others) && n.Listens() {
+			quick++
+		}
+	}
+	return quick >= co.need
 }
 
 // pass has the next in line for a key at node i told, if the resource is free, of the release that digest names. If

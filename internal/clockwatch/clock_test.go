@@ -8,23 +8,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-)
 
-func TestDeadline(t *testing.T) {
-	start := time.Now()
-	d := NewDeadline(start, time.Second, time.Hour)
-	assert.False(t, d.IsZero())
-	assert.True(t, Deadline{}.IsZero())
-	assert.False(t, d.Passed(start, time.Hour))
-	assert.False(t, d.Passed(start.Add(time.Second-1), time.Hour))
-	assert.True(t, d.Passed(start.Add(time.Second), time.Hour))
-	assert.False(t, d.Passed(start, time.Hour+time.Second-1))
-	assert.True(t, d.Passed(start, time.Hour+time.Second), "the machine slept: the monotonic clock stood still")
-	assert.Equal(t, 400*time.Millisecond, d.Remaining(start.Add(100*time.Millisecond), time.Hour+500*time.Millisecond))
-	later := NewDeadline(start, time.Second, time.Hour+1)
-	assert.Equal(t, later, d.Later(later), "the clock was ahead more when it began")
-	assert.Equal(t, later, later.Later(d))
-}
+	"github.com/seed6c881748/redlock/internal/lease"
+)
 
 // clocks are what a machine has besides its monotonic clock.
 type clocks struct {
@@ -90,7 +76,7 @@ func TestLeadGrowsThoughTheWallClockWasSetBackBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := clocks{tells: true}
 		c := m.clock()
-		d := NewDeadline(time.Now(), 20*time.Second, 0)
+		d := lease.NewDeadline(time.Now(), 20*time.Second, 0)
 		m.set(-30 * time.Second)
 		m.sleep(25 * time.Second)
 		assert.True(t, d.Passed(c.Now()))

@@ -12,27 +12,27 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-type lease struct {
+type held struct {
 	until     time.Time
 	resources []string
 	entry     Entry
 }
 
-func (l *lease) Resources() []string { return l.resources }
+func (l *held) Resources() []string { return l.resources }
 
-func (l *lease) Err() error {
+func (l *held) Err() error {
 	if time.Now().Before(l.until) {
 		return nil
 	}
 	return errors.New("ended")
 }
 
-func until(d time.Duration, resources ...string) *lease {
-	return &lease{until: time.Now().Add(d), resources: resources}
+func until(d time.Duration, resources ...string) *held {
+	return &held{until: time.Now().Add(d), resources: resources}
 }
 
-func (k *Watch) add(l *lease)    { k.Add(l, &l.entry) }
-func (k *Watch) remove(l *lease) { k.Remove(l, &l.entry) }
+func (k *Watch) add(l *held)    { k.Add(l, &l.entry) }
+func (k *Watch) remove(l *held) { k.Remove(l, &l.entry) }
 
 func TestHeldForgetsWhatHasEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -61,10 +61,10 @@ func TestHeldForgetsWhatHasEnded(t *testing.T) {
 func TestWantedAreFoundByResource(t *testing.T) {
 	k := New(nil, nil, nil)
 	one, other, gone := until(0, "a", "b"), until(0, "c"), until(0, "a")
-	for _, l := range []*lease{one, other} {
+	for _, l := range []*held{one, other} {
 		k.add(l)
 	}
-	for _, l := range []*lease{one, other, gone} { // The last one has been removed.
+	for _, l := range []*held{one, other, gone} { // The last one has been removed.
 		k.Want(l, &l.entry)
 	}
 	assert.Equal(t, []Lock{one}, k.Wanted([]string{"a", "b", "x"}))
@@ -86,7 +86,7 @@ func TestWantedAreFoundByResource(t *testing.T) {
 func TestHeldIsWhatWasAddedLessWhatHasEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(1, 2))
-		k, all := New(nil, nil, nil), []*lease(nil)
+		k, all := New(nil, nil, nil), []*held(nil)
 		for range 3000 {
 			e := until(time.Duration(1+rng.IntN(400)) * time.Second)
 			k.add(e)
@@ -96,7 +96,7 @@ func TestHeldIsWhatWasAddedLessWhatHasEnded(t *testing.T) {
 				all = slices.Delete(all, i, i+1)
 			}
 			time.Sleep(time.Second)
-			all = slices.DeleteFunc(all, func(e *lease) bool { return e.Err() != nil })
+			all = slices.DeleteFunc(all, func(e *held) bool { return e.Err() != nil })
 			require.LessOrEqual(t, k.Size(), max(2*len(all), MinSweep)+20)
 			if rng.IntN(50) > 0 {
 				continue

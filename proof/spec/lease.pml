@@ -35,7 +35,7 @@
 
 /* The rules. */
 #define DRIFT (2 * RATE)                 /* comes off the ttl, for two clocks; redlock/drift.go: drift, validity */
-#define QUORUM (N / 2 + 1)               /* redlock/quorum.go: quorum */
+#define QUORUM (N / 2 + 1)               /* internal/lease/verdict.go: Need */
 #define QUARANTINE BELIEF                /* at least; internal/quarantine/check.lua */
 #define MAY_LOCK (FREE_OR_OWN && quarantine[n] == 0)
 #define MAY_REPAIR (FREE_OR_OWN && quarantine[n] == 0)
@@ -94,12 +94,12 @@ inline end(c) {
 
 proctype client(byte c) {
     do
-    /* It reads its clock, then sends; redlock/candidate.go: newCandidate, lock */
+    /* It reads its clock, then sends; redlock/acquisition.go: claimed; redlock/round.go: ask */
     :: d_step { state[c] == idle && (c == 1 || state[c - 1] != idle) ->
         state[c] = asking; left[c] = BELIEF;
         printf("client %d asks for the lock\n", c) }
 
-    /* A quorum has granted before Until; redlock/quorum.go: decideLock; redlock/round.go: inTimeLocked */
+    /* A quorum has granted before Until; internal/lease/verdict.go: decideLock; internal/lease/round.go: worth */
     :: d_step { state[c] == asking && COUNT(said[c]) >= QUORUM && (left[c] > 0 || START_IS_LATE) ->
         state[c] = held; said[c] = 0; left[c] = (START_IS_LATE -> BELIEF : left[c]);
         printf("client %d has the lock, ticks left: %d at most\n", c, left[c]);
@@ -113,7 +113,7 @@ proctype client(byte c) {
         left2[c] = 1; said2[c] = 0; brief[c] = 1;
         printf("client %d asks for a brief extension\n", c) }
 
-    /* redlock/extend.go: applyExtension; redlock/quorum.go: decideExtend; redlock/round.go: inTimeLocked */
+    /* redlock/extend.go: applyExtension; internal/lease/verdict.go: decideExtend; internal/lease/round.go: worth */
     :: d_step { state[c] == held && COUNT(said2[c]) >= QUORUM && left2[c] > 0 && (left[c] > 0 || MAY_BE_LATE) ->
         left2[c] = (FROM_ITS_END && !brief[c] -> BELIEF : left2[c]);
         left[c] = MAX(left[c], left2[c]);
@@ -121,7 +121,7 @@ proctype client(byte c) {
         printf("client %d has the extension, ticks left: %d at most\n", c, left[c]);
         check(c) }
 
-    /* It gives up, or unlocks; redlock/candidate.go: fail; redlock/unlock.go: unlock */
+    /* It gives up, or unlocks; internal/lease/round.go: fail; redlock/unlock.go: unlock */
     :: d_step { state[c] == asking || state[c] == held ->
         end(c);
         printf("client %d ends\n", c) }

@@ -24,6 +24,7 @@ var mayImport = map[string][]string{
 	"internal/redigo":     {redigo},
 	"internal/dispatch":   {},
 	"internal/fences":     {"internal/node"},
+	"internal/lease":      {"internal/node", "internal/tokens"},
 	"internal/holders":    {"internal/node", "internal/tokens"},
 	"internal/lines":      {"internal/node", "internal/tokens"},
 	"internal/link":       {"internal/conn", "internal/node"},
@@ -36,7 +37,7 @@ var mayImport = map[string][]string{
 	"redlock": {
 		redigo, "golang.org/x/sync/errgroup", "golang.org/x/sync/singleflight", "internal/admission", "internal/brief", "internal/calls",
 		"internal/clockwatch", "internal/conn", "internal/dispatch", "internal/fences", "internal/holders",
-		"internal/lines", "internal/link", "internal/node", "internal/quarantine", "internal/sets", "internal/settings", "internal/tokens",
+		"internal/lease", "internal/lines", "internal/link", "internal/node", "internal/quarantine", "internal/sets", "internal/settings", "internal/tokens",
 		"internal/waiting",
 	},
 	"redlock/redlockcheck": {

@@ -1,8 +1,8 @@
-package clockwatch
+package lease
 
 import "time"
 
-// A Deadline is one instant by a [Clock].
+// A Deadline is one instant by a clock that may stand still while the machine sleeps: see package clockwatch.
 type Deadline struct {
 	Mono time.Time // carries a monotonic reading
 

@@ -1,0 +1,129 @@
+package lease
+
+import (
+	"errors"
+	"time"
+
+	"github.com/seed6c881748/redlock/internal/node"
+)
+
+// Fencing tokens over N nodes; package fences has the counters.
+//
+// The fence of a lock is a number F of which a quorum of nodes is known to have held, each at one instant,
+// the lock's token and a counter of exactly F.
+//
+// Of two locks on one resource that both have a fence, take a node that both count. Between the two instants it has
+// granted the second lock, and so raised its counter above the first one's F: the second F is larger. If the first
+// lock was got before the second was asked for, its instant came first. Neither clocks nor ttls nor anybody's speed
+// is a part of the argument; docs/safety.md has it in full.
+//
+// "Exactly" is what matters. A counter that is above F, though the node holds the token, may have got there by a
+// grant that came after another lock's instant; to count it lets both locks have the same F.
+
+// errOther is the vote of a node that has granted the lock while others were being
+// asked to raise their counters, with a counter above theirs.
+var errOther = errors.New("granted with another fence, too late for it to count")
+
+// A Fencing is what a round has besides that is to have a fence.
+type Fencing struct {
+	Fence int64 // on which a quorum has agreed; 0: there is none
+	Aim   int64 // to which nodes raise their counters: the only one that counts; 0: all do
+
+	raises   int
+	raiseBy  time.Duration // since the start: until when nodes are asked to raise
+	counters []int64       // by node, when it last held the token; 0: not known
+	small    [5]int64
+}
+
+// NewFencing returns that of a round of n nodes.
+func NewFencing(n int) *Fencing {
+	f := new(Fencing)
+	f.counters = append(f.small[:0], make([]int64, n)...)
+	return f
+}
+
+func (r *Round) isRaising() bool { return r.Fencing != nil && r.Fencing.Aim != 0 }
+
+// Agreed returns the fence for grants with these counters, 0 for none: the number that need of them have said, or else
+// the largest. exact is how many have said exactly that number, and granted is how many grants there are.
+func Agreed(counters []int64, need int) (fence int64, exact, granted int) {
+	for _, c := range counters {
+		if c == 0 {
+			continue
+		}
+		granted++
+		same := 0
+		for _, other := range counters {
+			if other == c {
+				same++
+			}
+		}
+		if same >= need || exact < need && c > fence {
+			fence, exact = c, same
+		}
+	}
+	return fence, exact, granted
+}
+
+// Counts reports whether a node that holds the token with this counter counts for the fence.
+// Without a fence, it counts as a grant.
+func Counts(counter, fence int64) bool { return fence == 0 || counter == fence }
+
+// decideFence is decide for a lock that a quorum has granted. Without a fence it is none yet. Usually a quorum has said
+// the same, and there is nothing to do. Otherwise those that have said less raise their counters.
+func (r *Round) decideFence(v Verdict, now time.Time) Effect {
+	f := r.Fencing
+	fence, exact, granted := Agreed(f.counters, r.Need)
+	switch {
+	case v == Granted && (r.Stage == Raising || exact >= r.Need):
+		f.Fence = fence
+		return Decided | r.end(Granted)
+	case v == Granted:
+		f.raiseBy = r.since(now) + r.Patience
+		return Raised | r.raise(now)
+	case granted >= r.Need && r.since(now) < f.raiseBy && f.raises < len(r.Ballots):
+		// Each time at least one more node has lost the key, or lies. Others that came late may still do.
+		return Decided | More
+	default:
+		return Decided | r.fail(v, now) // The votes were this claim's: nothing to contend for.
+	}
+}
+
+// raise asks the nodes that have granted the lock with a counter below the fence to raise it, in one more round trip.
+// What the others have said is worth something only if it is exactly that. What comes late is raised when it comes.
+func (r *Round) raise(now time.Time) Effect {
+	f := r.Fencing
+	f.Aim, _, _ = Agreed(f.counters, r.Need)
+	f.raises++
+	r.Stage = Raising
+	return r.again(now, min(f.raiseBy-r.since(now), r.Until().Mono.Sub(now)), func(i int, b *Ballot) bool {
+		counter := f.counters[i]
+		switch {
+		case counter == 0: // No grant.
+		case counter < f.Aim:
+			f.counters[i] = 0
+			return true
+		case counter == f.Aim:
+			b.Stance, b.Err = node.Yes, nil
+		default:
+			f.counters[i], b.Stance, b.Err = 0, node.Silent, errOther
+		}
+		return false
+	})
+}
+
+// weigh notes what node i has answered, and sets what a grant is worth while others raise their counters. It reports
+// whether that is nothing yet: the node was asked before the raise, and its counter is below the fence. It raises it,
+// too. To wait with that until the next raise would be to wait for those that do not answer.
+func (r *Round) weigh(i int, out *node.Outcome) (late bool) {
+	f, b := r.Fencing, &r.Ballots[i]
+	if out.Stance == node.Yes && !Counts(out.Fence, f.Aim) {
+		if out.Fence < f.Aim && b.question < r.Question {
+			b.question, b.fresh = r.Question, true
+			return true
+		}
+		out.Stance, out.Err = node.Silent, errOther
+	}
+	f.counters[i] = out.Fence
+	return false
+}
