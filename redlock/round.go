@@ -183,6 +183,10 @@ func (rd *round) tick() {
 			rd.vote(i, upTo, node.Outcome{Err: why}, now)
 		}
 	}
+	rd.mu.Lock()
+	rd.due = never // What follows may be due at the very time for which the timer has come.
+	rd.armLocked(time.Now())
+	rd.mu.Unlock()
 }
 
 // requestLocked is the latest one to node i. rd.mu is held.
