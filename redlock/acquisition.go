@@ -98,7 +98,7 @@ func (a *acquisition) attempt(ctx context.Context, number int, t turn) (*Lock, e
 		case lease.Granted: // Even if ctx has ended: the caller gets what was won, and can release it.
 			return a.won(rd, number), nil
 		case lease.Undecided:
-			return nil, a.endedBy(ended, rd.quorumError(verdictError(rd.amounts())))
+			return nil, a.endedBy(ended, rd.quorumError(verdictError(rd.failure.amounts)))
 		case lease.Behind:
 			// What this claim has won was given back. Before the next one, the leader gets the time of a round trip or two.
 		default:
@@ -154,10 +154,7 @@ func (a *acquisition) won(rd *round, number int) *Lock {
 	if f := rd.rules.Fencing; f != nil {
 		rd.claim.fence = f.Fence
 	}
-	l := &Lock{
-		r: a.r, o: a.o, claim: rd.claim, attempts: number, terms: a.terms,
-		start: rd.rules.Start, until: rd.rules.Until(), extended: rd.rules.Start,
-	}
+	l := &Lock{r: a.r, o: a.o, claim: rd.claim, attempts: number, terms: a.terms, rules: rd.rules.Got()}
 	a.r.watch.Add(l, &l.entry)
 	a.r.counters.Acquired.Add(1)
 	return l
@@ -216,7 +213,7 @@ func (a *acquisition) tell(ctx context.Context, l *Lock, err error) {
 		e.Took = time.Since(a.began)
 	}
 	if qe := (*QuorumError)(nil); err == nil {
-		e.Kind, e.Attempt, e.Waited, e.Fence = EventAcquired, l.attempts, l.start.Sub(a.began), l.Fence()
+		e.Kind, e.Attempt, e.Waited, e.Fence = EventAcquired, l.attempts, l.rules.Start.Sub(a.began), l.Fence()
 	} else if errors.As(err, &qe) {
 		e.Attempt, e.Votes = qe.Attempt, qe.Votes
 	}

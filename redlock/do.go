@@ -111,9 +111,9 @@ func (e fnError) As(target any) bool { return errors.As(e.err, target) }
 // l.mu: what a user's error does when it is compared may use the lock.
 func (l *Lock) joinEnd(err, cause error) error {
 	l.mu.Lock()
-	before, held := l.released.endedBefore, error(nil)
+	before, held := l.released.loss, error(nil)
 	if l.hold != nil {
-		held = l.hold.cause
+		held = verdictError(l.hold.rules.Cause)
 	}
 	l.mu.Unlock()
 	if err != nil && held != nil && errors.Is(cause, held) {

@@ -138,7 +138,7 @@ func TestDoReports(t *testing.T) {
 		}
 
 		err = do(func(_ context.Context, l *redlock.Lock) error {
-			redlock.MarkEnded(l, redlock.ErrLost)
+			redlock.MarkEnded(l)
 			require.NoError(t, c.Stop())
 			return nil
 		})

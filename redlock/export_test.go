@@ -89,13 +89,13 @@ func ChannelOf(r *Redlock) string { return r.channel.(string) }
 func RetryJitter(r *Redlock) time.Duration { return r.defaults.retryJitter }
 
 // StartOf returns when the attempt began that got the lock.
-func StartOf(l *Lock) time.Time { return l.start }
+func StartOf(l *Lock) time.Time { return l.rules.Start }
 
 // MarkEnded has a lock end as an extension does that finds the loss, just before it tells anybody.
-func MarkEnded(l *Lock, err error) {
+func MarkEnded(l *Lock) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.ended = err
+	l.rules.Ended = lease.Lost
 }
 
 // Scripts are all that are sent.

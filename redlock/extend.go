@@ -56,13 +56,12 @@ func (l *Lock) extend(ctx context.Context, le *terms, h *hold) error {
 func (l *Lock) extendNow(ctx context.Context, le *terms, h *hold) error {
 	start, lead := l.r.clock.Now()
 	l.mu.Lock()
-	validUntil, err := l.until, l.errLocked(start)
+	validUntil, err := l.rules.Until, l.errLocked(start)
 	ask := l.wanted != nil && !l.isWanted
 	l.mu.Unlock()
 	if err != nil {
 		return &waitError{op: OpExtend, resources: l.claim.resources, cause: err}
 	}
-	until := lease.NewDeadline(start, le.validity, lead)
 	l.claim.grow(le.ttl)
 	rd := l.r.newRound(ctx, l.claim, extendCommand(l.claim, le.ms, ask), lease.Extending, 0)
 	rd.task.Lives = le.validity
@@ -72,52 +71,29 @@ func (l *Lock) extendNow(ctx context.Context, le *terms, h *hold) error {
 	}
 	rd.rules.Validity, rd.rules.Lead, rd.rules.Valid = le.validity, lead, &rd.extension.validUntil
 	timeout := l.o.nodeTimeout
+	var rules *lease.Hold
 	if h != nil {
-		timeout = min(timeout, l.term()/holdShare)
+		rules = &h.rules
+		timeout = min(timeout, rules.Term()/lease.Share)
 	}
 	rd.ask(start, timeout)
 	waited := rd.wait(ctx, nil)
-	return l.applyExtension(rd, h, start, until, waited)
+	return l.applyExtension(rd, rules, waited)
 }
 
-// holdShare is the share of a lock's term that an extension by KeepAlive may wait for answers: extensions begin when
-// a third of the term is over, so a second one still fits in if the first has been lost.
-const holdShare = 3
-
-// applyExtension applies the result of an extension. One whose lock was released or lost meanwhile changes nothing:
-// the lock stays lost. Nor does one for a hold that has ended: it is not to be kept any more.
-func (l *Lock) applyExtension(rd *round, h *hold, start time.Time, until lease.Deadline, waited error) error {
-	v := rd.verdict()
+// applyExtension applies the result of an extension; see [lease.Lease.Prolong].
+func (l *Lock) applyExtension(rd *round, h *lease.Hold, waited error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	now := time.Now()
-	switch err := l.errLocked(now); {
-	case err != nil && l.released.stage == unreleased:
-		return rd.fail(err)
-	case err != nil && h == nil:
-		return rd.quorumError(err)
-	case err != nil:
-		return nil // What the release has deleted was not lost.
-	}
-	if v == lease.Expired {
-		v = lease.Granted // But only until the end that another extension has moved meanwhile.
-	}
-	switch {
-	case v == lease.Granted && h != nil && h.over:
-		return nil
-	case v == lease.Granted && !until.Passed(l.r.clock.At(now)):
-		l.until = l.until.Later(until)
-		if start.After(l.extended) {
-			l.extended = start
-		}
-		l.r.counters.Extended.Add(1)
+	switch v := l.rules.Prolong(&rd.rules, h, time.Now()); {
+	case v == lease.Undecided:
 		return nil
 	case v == lease.Granted:
-		return rd.fail(ErrNoQuorum) // Too late to be worth anything.
-	case v == lease.Lost:
-		l.end(ErrLost, now)
-		return rd.fail(ErrLost)
-	case waited != nil:
+		l.r.counters.Extended.Add(1)
+		return nil
+	case l.rules.Release != lease.Held: // What it has deleted was not lost.
+		return rd.quorumError(verdictError(v))
+	case v == lease.NoQuorum && waited != nil:
 		return &waitError{op: OpExtend, resources: l.claim.resources, cause: waited, last: rd.quorumError(ErrNoQuorum)}
 	default:
 		return orClosed(rd.fail(verdictError(v)))
@@ -130,7 +106,7 @@ func (l *Lock) lost() {
 	h := l.hold
 	l.mu.Unlock()
 	if h != nil {
-		h.check()
+		h.tick()
 	}
 }
 
@@ -150,7 +126,9 @@ func (l *Lock) repair(ballots []lease.Ballot, le *terms) {
 		if b.Stance != node.Gone {
 			continue
 		}
-		left, may := l.mayRepair(i)
+		l.mu.Lock()
+		left, may := l.rules.MayRepair(i, len(ballots), time.Now())
+		l.mu.Unlock()
 		if !may {
 			continue
 		}
@@ -168,23 +146,6 @@ func (l *Lock) repair(ballots []lease.Ballot, le *terms) {
 	}
 }
 
-// mayRepair reports whether node i is to be repaired, and for how long the lock
-// still lasts: not if it has ended, and not twice at a time.
-func (l *Lock) mayRepair(i int) (left time.Duration, may bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	now := time.Now()
-	if l.errLocked(now) != nil {
-		return 0, false
-	}
-	if l.repairs == nil {
-		l.repairs = make([]bool, len(l.r.nodes))
-	}
-	may = !l.repairs[i]
-	l.repairs[i] = true
-	return l.until.Remaining(l.r.clock.At(now)), may
-}
-
 // A repairer is a repair on its way.
 type repairer struct {
 	lock    *Lock
@@ -196,7 +157,7 @@ type repairer struct {
 func (r *repairer) Receive(i int, out node.Outcome, _ time.Time) {
 	r.lock.mu.Lock()
 	defer r.lock.mu.Unlock()
-	r.lock.repairs[i] = false
+	r.lock.rules.Repaired(i)
 	if r.loss && out.Stance == node.Yes {
 		r.lock.r.counters.Repaired.Add(1)
 	}

@@ -19,21 +19,15 @@ import (
 // A Lock is a lock that was acquired: a lease that ends at Until whatever its holder does. It is safe for concurrent
 // use. Only a Redlock makes one: the methods of a nil or zero Lock fail, with an error or a panic.
 type Lock struct {
-	*terms // what it was taken for
-
 	r        *core
 	o        *options
+	terms    *terms // what it was taken for
 	claim    *claim
 	attempts int
-	start    time.Time // of the attempt
 
 	mu       sync.Mutex // before a round's and the clock watch's
-	until    lease.Deadline
-	extended time.Time     // start of the last extension that succeeded, or of the attempt
-	lasted   time.Duration // for how long it was held; set with ended
-	ended    error         // ErrLost once the lock was lost or its release has begun; terminal
+	rules    lease.Lease
 	hold     *hold         // nil before the first KeepAlive
-	repairs  []bool        // by node: a repair is on its way there; nil before the first one
 	wanted   chan struct{} // of Wanted; nil before its first call
 	isWanted bool          // it is closed
 	oneOf    int32         // so many locks serve the same waiters, 0 for one; see want
@@ -117,7 +111,7 @@ func (l *Lock) Until() time.Time {
 	must(l.invalid())
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.until.Mono
+	return l.rules.Until.Mono
 }
 
 // Err returns nil while the lock is held; ErrExpired once Until has come, or would have come if the machine had not
@@ -171,33 +165,16 @@ func (l *Lock) want() {
 	}
 }
 
-// errLocked makes an expiry terminal: no later extension revives the lock. l.mu is held.
-func (l *Lock) errLocked(now time.Time) error {
-	if l.ended == nil && l.until.Passed(l.r.clock.At(now)) {
-		l.end(ErrExpired, now)
-	}
-	return l.ended
-}
+// errLocked is why the lock has ended. l.mu is held.
+func (l *Lock) errLocked(now time.Time) error { return verdictError(l.rules.Check(now)) }
 
 // event is an event about the lock: each call ends with one, so that traces and metrics can
 // be made from the hook alone. l.mu is held.
 func (l *Lock) event(kind EventKind, op Op) Event {
 	return Event{
 		Kind: kind, Op: op, Resources: slices.Clone(l.claim.resources), Owner: l.o.owner,
-		Holder: tokens.Digest(l.claim.token()), Until: l.until.Mono, Held: l.lasted,
+		Holder: tokens.Digest(l.claim.token()), Until: l.rules.Until.Mono, Held: l.rules.Lasted,
 	}
-}
-
-// end ends the lock for the reason why, unless it has ended before. l.mu is held.
-func (l *Lock) end(why error, now time.Time) {
-	if l.ended == nil {
-		l.ended, l.lasted = why, l.heldFor(now)
-	}
-}
-
-// heldFor is for how long a lock that has not ended before now has been held: a timer may be late. l.mu is held.
-func (l *Lock) heldFor(now time.Time) time.Duration {
-	return min(now.Sub(l.start), l.until.Mono.Sub(l.start))
 }
 
 // tell tells of the end of a call about the lock, which began at began and ends with err.
@@ -207,7 +184,7 @@ func (l *Lock) tell(ctx context.Context, kind EventKind, op Op, began time.Time,
 	}
 	e := Event{Kind: kind, Op: op, Resources: l.claim.resources, Owner: l.o.owner, Took: time.Since(began), Err: err}
 	l.mu.Lock()
-	e.Held, e.Kept = l.lasted, l.hold != nil
+	e.Held, e.Kept = l.rules.Lasted, l.hold != nil
 	l.mu.Unlock()
 	l.r.end(ctx, e, l.fill)
 }
@@ -229,8 +206,8 @@ func (l *Lock) text() string {
 	s := "lock " + named(l.claim.resources, l.r.defaults.prefix)
 	switch ended := l.errLocked(now); {
 	case ended == nil:
-		return s + fmt.Sprintf(": held for another %s", brief.Duration(l.until.Remaining(l.r.clock.At(now))))
-	case l.released.stage != unreleased && l.released.endedBefore == nil:
+		return s + fmt.Sprintf(": held for another %s", brief.Duration(l.rules.Until.Remaining(l.r.clock.At(now))))
+	case l.rules.Release != lease.Held && l.rules.Before == lease.Undecided:
 		return s + ": released"
 	default:
 		return s + ": " + strings.TrimPrefix(plain(ended), "lock ")

@@ -14,6 +14,7 @@ func quorum(n int) int { return lease.Need(n) }
 func verdictError(v lease.Verdict) error {
 	return [...]error{
 		lease.Taken: ErrTaken, lease.Behind: ErrTaken, lease.NoQuorum: ErrNoQuorum, lease.Lost: ErrLost, lease.Expired: ErrExpired,
+		lease.StopTime: ErrStopTime, lease.MaxHold: ErrMaxHold, lease.Closed: ErrClosed, lease.GivenBack: nil,
 	}[v]
 }
 

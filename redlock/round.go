@@ -12,7 +12,6 @@ import (
 	"github.com/seed6c881748/redlock/internal/lease"
 	"github.com/seed6c881748/redlock/internal/link"
 	"github.com/seed6c881748/redlock/internal/node"
-	"github.com/seed6c881748/redlock/internal/tokens"
 )
 
 // A round is one operation on all nodes in parallel. Package lease has its rules; this file drives them. The caller goes
@@ -49,12 +48,6 @@ type again struct {
 	requests map[int]*node.Request // the latest, by node; an earlier one may still be in a queue
 }
 
-// A failure is why a round has failed, or was not waited for.
-type failure struct {
-	ended error  // why nobody has waited for it
-	votes []Vote // as they were
-}
-
 // An extension is what a round has besides that extends a lock. It is apart to keep a round small.
 type extension struct {
 	validUntil lease.Deadline               // the end of the lock's validity, before which the quorum must come, too
@@ -74,15 +67,6 @@ type smallRound struct {
 	requests [smallNodes]node.Request
 	ballots  [smallNodes]lease.Ballot
 	encoded  [184]byte // Enough for most commands.
-}
-
-// asVote is a ballot as callers are told it.
-func asVote(node string, b *lease.Ballot) Vote {
-	v := Vote{Node: node, Took: b.Took, Err: b.Err, stance: b.Stance}
-	if b.Holder != nil {
-		v.Holder, v.Owner, v.HolderTTL = b.Holder.Digest, b.Holder.Owner, b.Holder.TTL
-	}
-	return v
 }
 
 // newRound prepares a round in which every node is asked cmd. The caller may preset votes before it calls ask.
@@ -120,12 +104,11 @@ func (rd *round) op() Op { return kinds[rd.rules.Kind].op }
 
 // ask sends the requests. start is what Took is measured from; the round ends at the latest timeout from now.
 func (rd *round) ask(start time.Time, timeout time.Duration) {
+	now := time.Now()
+	rd.r.wake(now)
 	rd.mu.Lock()
 	rd.rules.Start, rd.task.Limit = start, timeout
-	now := time.Now()
-	e := rd.rules.Begin(now, timeout)
-	rd.r.wake(now)
-	rd.carryOut(e, now)
+	rd.carryOut(rd.rules.Begin(now, timeout), now)
 }
 
 // Receive counts node i's answer.
@@ -136,24 +119,22 @@ func (rd *round) Receive(i int, out node.Outcome, at time.Time) {
 	if out.Wanted {
 		rd.extension.want()
 	}
-	rd.vote(i, anyQuestion, out, at)
+	rd.mu.Lock()
+	rd.voted(i, &out, rd.rules.Vote(i, &out, at), at)
 }
 
-const anyQuestion = 1<<32 - 1
-
-func (rd *round) vote(i int, upTo uint32, out node.Outcome, at time.Time) {
-	rd.mu.Lock()
-	e := rd.rules.Vote(i, upTo, &out, at)
+// voted carries out what a vote has come to. rd.mu is held, and not any more after it.
+func (rd *round) voted(i int, out *node.Outcome, e lease.Effect, at time.Time) {
 	if e == 0 {
 		rd.mu.Unlock()
 		return
 	}
 	if e.Has(lease.Counted) {
-		rd.r.nodes[i].Votes.Add(&out)
+		rd.r.nodes[i].Votes.Add(out)
 	}
 	rd.carryOut(e, at)
 	if e.Has(lease.Counted) {
-		rd.r.nodes[i].Voted(&out, at)
+		rd.r.nodes[i].Voted(out, at)
 	}
 }
 
@@ -165,7 +146,7 @@ func (rd *round) tick() {
 	if e.Has(lease.StoodStill) {
 		rd.r.stoodStill(now.Add(-rd.rules.Stood), now)
 	}
-	why, upTo := rd.rules.Silence(now), rd.rules.Question
+	why, question := rd.rules.Silence(now), rd.rules.Question
 	var space [smallNodes]*node.Request
 	late := space[:0]
 	for i := range rd.requests {
@@ -180,12 +161,13 @@ func (rd *round) tick() {
 	for i, req := range late {
 		if req.Task != nil {
 			rd.r.nodes[i].Withdraw(req) // If it still waits to be written, nothing else rids the node of it.
-			rd.vote(i, upTo, node.Outcome{Err: why}, now)
+			rd.mu.Lock()
+			rd.voted(i, &node.Outcome{Err: why}, rd.rules.Miss(i, question, why, now), now)
 		}
 	}
 	rd.mu.Lock()
 	rd.due = never // What follows may be due at the very time for which the timer has come.
-	rd.armLocked(time.Now())
+	rd.armLocked()
 	rd.mu.Unlock()
 }
 
@@ -201,7 +183,7 @@ func (rd *round) requestLocked(i int) *node.Request {
 const never time.Duration = -1
 
 // armLocked sets the timer. rd.mu is held.
-func (rd *round) armLocked(now time.Time) {
+func (rd *round) armLocked() {
 	due, any := rd.rules.Due()
 	switch {
 	case !any:
@@ -210,10 +192,10 @@ func (rd *round) armLocked(now time.Time) {
 		}
 		rd.due = never
 	case rd.timer == nil:
-		rd.timer = time.AfterFunc(rd.rules.Start.Add(due).Sub(now), rd.tick)
+		rd.timer = time.AfterFunc(time.Until(rd.rules.Start.Add(due)), rd.tick)
 		rd.due = due
 	case rd.due != due:
-		rd.timer.Reset(max(rd.rules.Start.Add(due).Sub(now), 1))
+		rd.timer.Reset(max(time.Until(rd.rules.Start.Add(due)), 1))
 		rd.due = due
 	}
 }
@@ -233,7 +215,7 @@ func (rd *round) carryOut(e lease.Effect, now time.Time) {
 		asks = rd.asksLocked(asks)
 	}
 	repairs := e.Has(lease.Settled) && rd.rules.Kind == lease.Extending && rd.rules.Verdict == lease.Granted
-	rd.armLocked(now)
+	rd.armLocked()
 	rd.mu.Unlock()
 
 	for _, req := range asks {
@@ -309,43 +291,12 @@ func (rd *round) asksLocked(asks []*node.Request) []*node.Request {
 // nextTaskLocked is what nodes are asked next. rd.mu is held.
 func (rd *round) nextTaskLocked() *node.Task {
 	t := &node.Task{Trace: rd.task.Trace, Receiver: rd, Limit: rd.rules.Limit()}
-	if rd.rules.Stage == lease.Raising {
+	if rd.rules.IsRaising() {
 		t.Kind, t.Command = node.Ask, raiseCommand(rd.claim, rd.rules.Fencing.Aim)
 	} else {
 		t.Kind, t.Command, t.Lives = node.LockRequest, rd.asker.request(rd.claim), rd.task.Lives
 	}
 	return t
-}
-
-// failLocked is the round's failure. rd.mu is held.
-func (rd *round) failLocked() *failure {
-	if rd.failure == nil {
-		rd.failure = new(failure)
-	}
-	return rd.failure
-}
-
-// eventLocked tells how the latest question was decided. rd.mu is held.
-func (rd *round) eventLocked(kind EventKind) {
-	err := verdictError(rd.rules.Latest)
-	if rd.rules.Latest == lease.Undecided {
-		err = rd.failLocked().ended
-	}
-	if !rd.r.wants(rd.ctx, kind, err) {
-		return
-	}
-	e := Event{
-		Kind: kind, Op: rd.op(), Resources: slices.Clone(rd.claim.resources), Attempt: int(rd.attempt),
-		Votes: rd.votesLocked(rd.rules.Ballots), Took: time.Since(rd.rules.Start), Err: err, Owner: tokens.LabelOf(rd.claim.token()),
-	}
-	e.Overtaken = rd.extension != nil && rd.extension.overtaken()
-	if err == nil {
-		e.Until = rd.rules.Until().Mono
-		if rd.extension != nil {
-			e.Until = rd.extension.validUntil.Later(rd.rules.Until()).Mono // An extension never shortens.
-		}
-	}
-	rd.r.send(rd.ctx, e)
 }
 
 // wait returns when the round is done, or with an error when ctx or the Redlock ended first. Votes still
@@ -367,60 +318,12 @@ func (rd *round) wait(ctx context.Context, closing <-chan struct{}) (ended error
 	rd.mu.Lock()
 	e := rd.rules.GiveUp()
 	if e != 0 {
-		rd.failLocked().ended = ended
+		f := rd.failLocked()
+		f.ended, f.amounts = ended, rd.rules.Amounts()
 	}
 	rd.carryOut(e, time.Now())
 	<-rd.decided
 	return ended
-}
-
-// take is what the round has come to for whom has waited for it: a lock, only if it goes on for longer than atLeast.
-func (rd *round) take(atLeast time.Duration) lease.Verdict {
-	now := time.Now()
-	rd.mu.Lock()
-	rd.carryOut(rd.rules.Take(now, atLeast), now)
-	return rd.verdict()
-}
-
-// verdict is what the round has come to.
-func (rd *round) verdict() lease.Verdict {
-	rd.mu.Lock()
-	defer rd.mu.Unlock()
-	return rd.rules.Verdict
-}
-
-// amounts is what its votes amount to if it was given up.
-func (rd *round) amounts() lease.Verdict {
-	rd.mu.Lock()
-	defer rd.mu.Unlock()
-	return rd.rules.Amounts()
-}
-
-func (rd *round) votesLocked(ballots []lease.Ballot) []Vote {
-	votes := make([]Vote, len(ballots))
-	for i := range ballots {
-		votes[i] = asVote(rd.r.nodes[i].Name, &ballots[i])
-	}
-	return votes
-}
-
-// fail counts the failed round and returns the error for it.
-func (rd *round) fail(reason error) *QuorumError {
-	rd.r.counters.failed(reason)
-	return rd.quorumError(reason)
-}
-
-func (rd *round) quorumError(reason error) *QuorumError {
-	rd.mu.Lock()
-	defer rd.mu.Unlock()
-	votes := rd.failLocked().votes
-	if votes == nil {
-		votes = rd.votesLocked(rd.rules.Telling())
-	}
-	return &QuorumError{
-		Op: rd.op(), Resources: slices.Clone(rd.claim.resources), Need: rd.r.need, Attempt: int(rd.attempt),
-		Votes: votes, reason: reason, prefix: rd.r.defaults.prefix, cut: rd.rules.GivenUp(),
-	}
 }
 
 func isStandstill(b lease.Ballot) bool { return errors.As(b.Err, new(node.StandstillError)) }

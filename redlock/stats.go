@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/seed6c881748/redlock/internal/brief"
+	"github.com/seed6c881748/redlock/internal/lease"
 	"github.com/seed6c881748/redlock/internal/link"
 	"github.com/seed6c881748/redlock/internal/tokens"
 )
@@ -181,8 +182,8 @@ func (l *Lock) describe() (h HeldLock, held bool) {
 		return HeldLock{}, false
 	}
 	return HeldLock{
-		Resources: slices.Clone(l.claim.resources), Since: l.start, Extended: l.extended, Until: l.until.Mono,
-		Fence: l.Fence(), Owner: l.o.owner, Holder: tokens.Digest(l.claim.token()), Kept: l.hold != nil && !l.hold.over,
+		Resources: slices.Clone(l.claim.resources), Since: l.rules.Start, Extended: l.rules.Start.Add(l.rules.Extended), Until: l.rules.Until.Mono,
+		Fence: l.Fence(), Owner: l.o.owner, Holder: tokens.Digest(l.claim.token()), Kept: l.hold != nil && l.hold.rules.Cause == lease.Undecided,
 	}, true
 }
 
@@ -229,7 +230,7 @@ func (r *Redlock) heldSince(wanted bool) map[string]time.Time {
 	since := make(map[string]time.Time, len(locks))
 	for _, l := range locks {
 		l := l.(*Lock)
-		since[tokens.Digest(l.claim.token())] = l.start
+		since[tokens.Digest(l.claim.token())] = l.rules.Start
 	}
 	return since
 }

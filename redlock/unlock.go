@@ -1,8 +1,8 @@
 package redlock
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"sync/atomic"
 	"time"
 
@@ -10,23 +10,13 @@ import (
 	"github.com/seed6c881748/redlock/internal/node"
 )
 
-// A releaseState is how far the release of a lock has come. It is guarded by the lock's mu.
+// A releaseState is what the release of a lock has besides its rules. It is guarded by the lock's mu.
 type releaseState struct {
-	stage       releaseStage
-	begun       atomic.Bool   // stage has left unreleased; for those who cannot take the lock's mu
-	endedBefore error         // how the lock had ended before: ErrLost, ErrExpired, a loss that the release has shown, or nil
-	done        chan struct{} // closed when the Unlock that is running ends; nil while nobody waits for that
-	result      error         // of the last Unlock that ended
+	begun  atomic.Bool   // for those who cannot take the lock's mu
+	loss   error         // that a Do is told: how the lock had ended before, or what its release has shown; nil: it was held
+	done   chan struct{} // closed when the Unlock that is running ends; nil while nobody waits for that
+	result error         // of the last Unlock that ended
 }
-
-type releaseStage uint8
-
-const (
-	unreleased  releaseStage = iota
-	releasing                // an Unlock is running
-	unconfirmed              // one has ended without an answer from a quorum: it may be repeated
-	released                 // one has come to a final result
-)
 
 // Unlock releases the lock. From the call on, the lock is no longer held, whatever the result. Unlock ignores the
 // cancellation of ctx, and takes at most the node timeout. The hook gets the values of ctx.
@@ -64,16 +54,15 @@ func (l *Lock) Unlock(ctx context.Context) error {
 // unlock is Unlock for a call that has a name already, as that of Do.
 func (l *Lock) unlock(ctx context.Context) error {
 	l.mu.Lock()
-	switch l.released.stage {
-	case releasing:
+	switch l.rules.Release {
+	case lease.BeingReleased:
 		return l.sameUnlock()
-	case released:
+	case lease.Released:
 		defer l.mu.Unlock()
 		return l.released.result
 	}
 	now := time.Now()
-	repeated := l.released.stage != unreleased
-	late, end := l.beginUnlock(now, repeated)
+	repeated, end := l.beginUnlock(now)
 	h := l.hold
 	l.mu.Unlock()
 	l.r.watch.Remove(l, &l.entry)
@@ -86,7 +75,7 @@ func (l *Lock) unlock(ctx context.Context) error {
 			if h != nil {
 				h.leave()
 			}
-			err = l.endUnlock(rd, v, late, repeated)
+			err = l.endUnlock(rd, v)
 		}()
 		end()
 		ctx = l.r.begin(ctx, OpUnlock, l.claim.resources)
@@ -109,20 +98,18 @@ func (l *Lock) sameUnlock() error {
 	return l.released.result
 }
 
-// beginUnlock ends the lock, and says whether Until has passed. end is to be called without l.mu, which is held here.
-func (l *Lock) beginUnlock(now time.Time, repeated bool) (late bool, end func()) {
-	l.released.stage = releasing
+// beginUnlock ends the lock, and reports whether this is not its first release. end is to be called without l.mu, which
+// is held here.
+func (l *Lock) beginUnlock(now time.Time) (repeated bool, end func()) {
 	l.released.begun.Store(true)
-	prior := l.errLocked(now)
-	late = errors.Is(prior, ErrExpired) || l.until.Passed(l.r.clock.At(now))
+	repeated = l.rules.Unlock(now)
 	if !repeated {
-		l.released.endedBefore = prior
+		l.released.loss = verdictError(l.rules.Before)
 	}
-	l.end(ErrLost, now)
 	if l.hold == nil {
-		return late, func() {}
+		return repeated, func() {}
 	}
-	return late, l.hold.endLocked(l.released.endedBefore, now)
+	return repeated, l.hold.overLocked(cmp.Or(l.rules.Before, lease.GivenBack), now)
 }
 
 func (l *Lock) release(ctx context.Context, now time.Time, repeated bool) (*round, lease.Verdict) {
@@ -151,21 +138,18 @@ func (rd *round) release(timeout time.Duration) lease.Verdict {
 }
 
 // endUnlock notes the result of a release, for repeated and simultaneous calls, too.
-func (l *Lock) endUnlock(rd *round, v lease.Verdict, late, repeated bool) error {
+func (l *Lock) endUnlock(rd *round, v lease.Verdict) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.released.stage, l.released.result = released, nil
-	if v == lease.NoQuorum {
-		l.released.stage = unconfirmed
-	}
-	reason := l.unlockReason(v, late)
-	if reason != nil {
-		l.released.result = orClosed(rd.fail(reason))
-		if !repeated && v == lease.Lost && l.released.endedBefore == nil {
-			l.released.endedBefore = l.released.result // A Do that did not begin the release hears of it, too.
-		}
-	} else {
+	l.released.result = nil
+	reason := l.rules.Unlocked(v)
+	if reason == lease.Granted {
 		l.r.counters.Unlocked.Add(1)
+	} else {
+		l.released.result = orClosed(rd.fail(verdictError(reason)))
+	}
+	if l.rules.Before != lease.Undecided && l.released.loss == nil {
+		l.released.loss = l.released.result // A Do that did not begin the release hears of it, too.
 	}
 	if l.hold != nil && !l.hold.emitted {
 		l.hold.tell(reason, time.Now())
@@ -175,22 +159,4 @@ func (l *Lock) endUnlock(rd *round, v lease.Verdict, late, repeated bool) error 
 		l.released.done = nil
 	}
 	return l.released.result
-}
-
-// unlockReason is why an Unlock fails on which the nodes' verdict is v, nil if it does not. What the holder's own
-// clocks have said counts before what the nodes say: keys that outlive Until for the drift allowance, and nodes that
-// do not answer, must not make a lock that had ended look like one that was held to the end. l.mu is held.
-func (l *Lock) unlockReason(v lease.Verdict, late bool) error {
-	switch {
-	case l.released.endedBefore != nil:
-		return l.released.endedBefore
-	case v == lease.Granted:
-		return nil
-	case v == lease.Lost && late:
-		return ErrExpired
-	case v == lease.Lost:
-		return ErrLost
-	default:
-		return ErrNoQuorum
-	}
 }

@@ -42,7 +42,8 @@ func NewFencing(n int) *Fencing {
 	return f
 }
 
-func (r *Round) isRaising() bool { return r.Fencing != nil && r.Fencing.Aim != 0 }
+// IsRaising reports whether nodes were asked to raise their counters.
+func (r *Round) IsRaising() bool { return r.Fencing != nil && r.Fencing.Aim != 0 }
 
 // Agreed returns the fence for grants with these counters, 0 for none: the number that need of them have said, or else
 // the largest. exact is how many have said exactly that number, and granted is how many grants there are.
@@ -79,8 +80,8 @@ func (r *Round) decideFence(v Verdict, now time.Time) Effect {
 		f.Fence = fence
 		return Decided | r.end(Granted)
 	case v == Granted:
-		f.raiseBy = r.since(now) + r.Patience
-		return Raised | r.raise(now)
+		r.Stage, f.raiseBy = Raising, r.since(now)+r.Patience
+		return Raised | More
 	case granted >= r.Need && r.since(now) < f.raiseBy && f.raises < len(r.Ballots):
 		// Each time at least one more node has lost the key, or lies. Others that came late may still do.
 		return Decided | More
@@ -95,7 +96,6 @@ func (r *Round) raise(now time.Time) Effect {
 	f := r.Fencing
 	f.Aim, _, _ = Agreed(f.counters, r.Need)
 	f.raises++
-	r.Stage = Raising
 	return r.again(now, min(f.raiseBy-r.since(now), r.Until().Mono.Sub(now)), func(i int, b *Ballot) bool {
 		counter := f.counters[i]
 		switch {

@@ -60,10 +60,15 @@ const (
 	More                          // Next is to be called: the votes will not be what they were any more
 	StoodStill                    // the timer is late by Stood, since the process has stood still
 	Ask                           // nodes are asked: those for which Asked reports it
-	Expire                        // the time for answers is over: Vote for those that are pending, with what Silence says
+	Expire                        // the time for answers is over: Miss for those that are pending, with what Silence says
 	GiveBack                      // all nodes release what the claim has, or may yet get
 	Tell                          // with GiveBack: those releases tell the next in line
 	Done                          // the round is over
+
+	// Those of a hold.
+	Inform // those who rely on the lease are told that it ends, for Cause
+	Extend // an extension begins, whose end is told by Extended, or Drop
+	Leave  // the lease has ended: nothing is due any more
 )
 
 // Has reports whether all of these are to be done.
@@ -85,11 +90,9 @@ type Round struct {
 	*Config
 	Kind
 	Stage
-	Verdict         // undecided: it is not over, or was given up
-	Latest  Verdict // on the latest question; undecided also if it was given up
-	settled bool    // nodes have voted, or been silent, on the latest question
-
-	Question uint32 // that was asked last
+	Verdict          // undecided: it is not over, or was given up
+	Latest   Verdict // on the latest question; undecided also if it was given up
+	Question uint32  // that was asked last
 	Ballots  []Ballot
 	Start    time.Time     // what Took is measured from
 	Validity time.Duration // lock and extend: a quorum that comes later after Start is none; 0: no matter when
@@ -99,6 +102,8 @@ type Round struct {
 	Token    string        // lock: of the claim
 	Fencing  *Fencing      // nil: without
 	Contest  *Contest      // nil until votes of the attempt have been split; goes on with its next claim
+
+	limit time.Duration // that nodes were given, when they were asked last for the lock
 
 	// Since Start.
 	asked time.Duration // when nodes were asked last
@@ -119,6 +124,7 @@ func (r *Round) Begin(now time.Time, limit time.Duration) Effect {
 			*b = Ballot{Stance: node.Pending, Err: r.Pending, fresh: true}
 		}
 	}
+	r.limit = limit
 	return Ask | r.open(now, limit)
 }
 
@@ -137,7 +143,7 @@ func (r *Round) open(now time.Time, limit time.Duration) Effect {
 // what the claim has left there.
 func (r *Round) again(now time.Time, limit time.Duration, more func(i int, b *Ballot) bool) Effect {
 	r.Question++
-	r.settled, r.Latest = false, Undecided
+	r.Latest = Undecided
 	for i := range r.Ballots {
 		if b := &r.Ballots[i]; b.Stance != node.Pending && more(i, b) {
 			*b = Ballot{Stance: node.Pending, Err: r.Pending, fresh: true, question: r.Question}
@@ -162,12 +168,12 @@ func (r *Round) Asked(i int) bool {
 	return asked
 }
 
-// Vote enters what node i has answered to a question, to the latest of those up to upTo. It sets what that is worth. A
-// second answer, and one that comes when the time was over, changes nothing: what it has left on the node is the
-// release's business, which is queued behind the request on the same connection.
-func (r *Round) Vote(i int, upTo uint32, out *node.Outcome, at time.Time) Effect {
+// Vote enters what node i has answered. It sets what that is worth. A second answer, and one that comes when the time
+// was over, changes nothing: what it has left on the node is the release's business, which is queued behind the request
+// on the same connection.
+func (r *Round) Vote(i int, out *node.Outcome, at time.Time) Effect {
 	b := &r.Ballots[i]
-	if b.Stance != node.Pending || b.question > upTo {
+	if b.Stance != node.Pending {
 		return 0
 	}
 	if r.Fencing != nil && r.weigh(i, out) {
@@ -176,6 +182,15 @@ func (r *Round) Vote(i int, upTo uint32, out *node.Outcome, at time.Time) Effect
 	b.Stance, b.Err, b.Holder = out.Stance, out.Err, out.Holder
 	b.Took = max(r.since(at), 0) // A server may answer what it has not been asked.
 	return Counted | r.judge(at)
+}
+
+// Miss is the vote of a node whose time was over for the given question. If nodes were asked more meanwhile, what is
+// still pending has time until that is answered.
+func (r *Round) Miss(i int, question uint32, why error, now time.Time) Effect {
+	if question != r.Question {
+		return 0
+	}
+	return r.Vote(i, &node.Outcome{Err: why}, now)
 }
 
 // Due is when Tick is to be called, unless it is due already or never.
@@ -198,8 +213,7 @@ func (r *Round) Tick(now time.Time) Effect {
 	case r.Stage == Gathering && due == r.Contest.next:
 		return r.contend(now)
 	case r.Stage == Leading && due == r.Contest.next:
-		r.gather(now)
-		return r.judge(now)
+		return r.gather(now)
 	case late >= node.MinStandstill && r.Stood == 0:
 		// What has arrived meanwhile is to be read first. It counts only if Until is still ahead; see worth.
 		r.Stood, r.by = late, r.since(now)+node.Arrival
@@ -240,13 +254,13 @@ func (r *Round) Standing() Verdict {
 	case Releasing:
 		return decideRelease(t, r.Need)
 	}
-	if r.isRaising() {
+	if r.IsRaising() {
 		return decideRaise(t, r.Need)
 	}
 	return decideLock(t, r.Need)
 }
 
-// judge draws the consequences of the votes.
+// judge draws the consequences of the votes, once for each time that they have changed.
 func (r *Round) judge(now time.Time) (e Effect) {
 	t := count(r.Ballots)
 	switch {
@@ -258,8 +272,7 @@ func (r *Round) judge(now time.Time) (e Effect) {
 	case r.Stage == Gathering && t.pending == 0:
 		e = More
 	}
-	if t.pending == 0 && !e.Has(Ask) && !r.settled {
-		r.settled = true
+	if t.pending == 0 && !e.Has(Raised) { // Until nodes have raised their counters, it is no lock.
 		e |= Settled
 	}
 	return e
@@ -267,7 +280,7 @@ func (r *Round) judge(now time.Time) (e Effect) {
 
 // worth is what a verdict is worth that has been reached now.
 func (r *Round) worth(v Verdict, now time.Time) Verdict {
-	if v == Undecided && r.Kind == Locking && !r.isRaising() {
+	if v == Undecided && r.Kind == Locking && !r.IsRaising() {
 		return r.withoutSlow(now)
 	}
 	if v != Granted || r.Validity == 0 {
@@ -314,7 +327,7 @@ func (r *Round) end(v Verdict) Effect {
 // that one. If each one that fails in a contest told, each would set off the next.
 func (r *Round) fail(v Verdict, now time.Time) Effect {
 	e := r.end(v) | GiveBack
-	if v == NoQuorum && r.since(now) >= r.by {
+	if v == NoQuorum && r.since(now) >= r.limit {
 		e |= Tell
 	}
 	return e

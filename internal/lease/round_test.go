@@ -73,7 +73,7 @@ func (p *play) votes(outs ...*node.Outcome) (all Effect) {
 	p.now = p.now.Add(trip)
 	for i, out := range outs {
 		if out != nil {
-			all |= p.follow(p.Vote(i, p.Question, out, p.now))
+			all |= p.follow(p.Vote(i, out, p.now))
 		}
 	}
 	return all
@@ -102,9 +102,9 @@ func (p *play) tick() Effect {
 func (p *play) silent() (all Effect) {
 	p.t.Helper()
 	require.Equal(p.t, Expire, p.tick())
-	upTo := p.Question
+	question := p.Question
 	for i := range p.Ballots {
-		all |= p.follow(p.Vote(i, upTo, &node.Outcome{Err: p.Silence(p.now)}, p.now))
+		all |= p.follow(p.Miss(i, question, p.Silence(p.now), p.now))
 	}
 	return all
 }

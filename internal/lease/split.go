@@ -79,11 +79,7 @@ func (r *Round) split(now time.Time) Effect {
 		r.Contest = c
 	}
 	if r.Question == 0 {
-		r.gather(now)
-		if !r.IsPending() {
-			return More
-		}
-		return 0
+		return r.gather(now)
 	}
 	c.asked++
 	r.Stage, c.next = Leading, r.since(now)+r.wait(c.pace/4*time.Duration(3+c.asked), now)
@@ -93,13 +89,17 @@ func (r *Round) split(now time.Time) Effect {
 // gather waits for the votes that are still out, since a tally that lacks them
 // may show another leader than the one the others see. It does not wait for
 // silent nodes: at most as long again as the round has taken so far, unless there is nothing to settle without them.
-func (r *Round) gather(now time.Time) {
+func (r *Round) gather(now time.Time) Effect {
 	c := r.Contest
 	wait, left := max(2*c.pace, 5*minPace), c.until.Sub(now)
 	if c.stuck {
 		wait = left
 	}
 	r.Stage, c.next = Gathering, r.since(now)+min(wait, left)
+	if r.IsPending() {
+		return 0
+	}
+	return More
 }
 
 // contend takes a claim whose votes are split further.
@@ -121,8 +121,8 @@ func (r *Round) contend(now time.Time) (e Effect) {
 		c.Rest = r.pause(now)
 		return e | r.end(Behind) | GiveBack
 	}
-	r.Stage = Asking
-	return e | r.again(now, r.AnswersIn(now), func(_ int, b *Ballot) bool { return b.Stance == node.No || b.Stance == node.Gone })
+	r.Stage, r.limit = Asking, r.AnswersIn(now)
+	return e | r.again(now, r.limit, func(_ int, b *Ballot) bool { return b.Stance == node.No || b.Stance == node.Gone })
 }
 
 // AnswersIn is what the nodes get to answer a request for the lock: a vote that comes after Until is none.

@@ -17,6 +17,12 @@ const (
 	Lost
 	Expired
 	Behind // the votes are split, and another claim leads: this one's were given back, and a new one may try after Rest
+
+	// Of a hold, besides Lost and Expired.
+	StopTime
+	MaxHold
+	Closed
+	GivenBack // by a release, of a lease that was held
 )
 
 // A tally is how many nodes have voted how.

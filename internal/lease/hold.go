@@ -1,0 +1,138 @@
+package lease
+
+import "time"
+
+// A Hold says when a lease that is kept is to be extended, and when those who rely on it are to be told that it ends:
+// at Until at the latest, whatever an extension that is under way is doing.
+type Hold struct {
+	Lease    *Lease
+	StopTime time.Duration // so long before Until they are told, if it was not extended by then
+	MaxHold  time.Duration // since Start, after which they are told in any case; 0: never
+	Cause    Verdict       // why they were told; Undecided: they were not
+
+	next      time.Time // when the next extension is to begin; zero: none is planned
+	extending bool      // one is under way
+	warned    bool      // since the last one that succeeded
+	left      bool      // the lease has ended, and so nothing is due any more
+}
+
+// Share is the share of its term for which a hold waits for the answers to an extension. As the first one begins when a
+// third of the term is over, a second one still fits in if the first was lost.
+const Share = 3
+
+// Term is for how long after an extension a hold goes on without another one.
+func (h *Hold) Term() time.Duration { return h.Lease.Validity - h.StopTime }
+
+// remaining is for how long it goes on, from now, unless a limit or a loss ends it.
+func (h *Hold) remaining(now time.Time) time.Duration {
+	return h.Lease.Until.Remaining(h.Lease.Clock(now)) - h.StopTime
+}
+
+// Check is why the hold is over, or is to be over now.
+func (h *Hold) Check(now time.Time) Verdict {
+	v := h.Lease.Check(now)
+	switch {
+	case v != Undecided:
+		return v
+	case h.Cause != Undecided:
+		return h.Cause
+	case h.MaxHold > 0 && now.Sub(h.Lease.Start) >= h.MaxHold:
+		return MaxHold
+	case h.remaining(now) <= 0:
+		return StopTime
+	}
+	return Undecided
+}
+
+// Keep plans an extension, unless one is planned or under way.
+func (h *Hold) Keep() {
+	if h.next.IsZero() && !h.extending {
+		h.next = h.due()
+	}
+}
+
+// due is when the next extension begins: a pace after the last one, and as long before Until as if that one had moved
+// it. By the last one alone, an Extend by a short ttl would put the next one off beyond Until. A pace is a bit less than
+// a third of the term, and random: locks that were taken together are not to be extended together for ever.
+func (h *Hold) due() time.Time {
+	third := h.Term() / 3
+	pace := third - h.Lease.Random(third/10+1)
+	after, before := h.Lease.Start.Add(h.Lease.Extended+pace), h.Lease.Until.Mono.Add(pace-h.Lease.Validity)
+	if before.Before(after) {
+		return before
+	}
+	return after
+}
+
+// Due is how long after now Tick is to be called, unless never.
+func (h *Hold) Due(now time.Time) (d time.Duration, any bool) {
+	if h.left || h.Lease.Release == BeingReleased {
+		return 0, false
+	}
+	d = h.remaining(now)
+	switch {
+	case h.Lease.Ended != Undecided:
+		return 0, true
+	case h.Cause != Undecided: // The lease itself goes on to Until.
+		return max(d+h.StopTime, 0), true
+	case h.MaxHold > 0:
+		d = min(d, h.Lease.Start.Add(h.MaxHold).Sub(now))
+	}
+	if !h.next.IsZero() {
+		d = min(d, h.next.Sub(now))
+	}
+	return max(d, 0), true
+}
+
+// Tick is the timer. It may come at any time.
+func (h *Hold) Tick(now time.Time) (e Effect) {
+	if why := h.Check(now); why != Undecided && h.Over(why) {
+		e = Inform
+	}
+	switch {
+	case h.Lease.Ended != Undecided:
+		if h.Lease.Release != BeingReleased { // A release that is under way leaves when it is through.
+			e |= Leave
+			h.left = true
+		}
+	case h.Cause == Undecided && !h.next.IsZero() && !now.Before(h.next):
+		e |= Extend
+		h.next, h.extending = time.Time{}, true
+	}
+	return e
+}
+
+// Over ends the hold, and reports whether it had not ended before.
+func (h *Hold) Over(why Verdict) bool {
+	if h.Cause != Undecided {
+		return false
+	}
+	h.Cause, h.next = why, time.Time{}
+	return true
+}
+
+// Extended is called when an extension for which Tick has asked has ended, by success or not. It reports whether those
+// who rely on the lease are to be warned.
+func (h *Hold) Extended(success bool, now time.Time) (atRisk bool) {
+	h.extending = false
+	switch {
+	case h.Cause != Undecided || h.Lease.Ended != Undecided:
+	case success:
+		h.warned, h.next = false, h.due()
+	default:
+		h.next = now.Add(min(h.Term()/20, time.Second))
+		atRisk = !h.warned && h.remaining(now) < h.Term()/2
+		h.warned = h.warned || atRisk
+	}
+	return atRisk
+}
+
+// Drop is instead of an extension for which Tick has asked: nobody relies on the lease any more.
+func (h *Hold) Drop() { h.extending = false }
+
+// Jumped is called when the clock's lead has grown, be it by slewing: the next extension may be overdue.
+func (h *Hold) Jumped(now time.Time) {
+	if !h.next.IsZero() && h.remaining(now) < h.Term()*3/5 {
+		h.next = now
+	}
+}

@@ -1,0 +1,100 @@
+package redlock
+
+import (
+	"slices"
+	"time"
+
+	"github.com/seed6c881748/redlock/internal/lease"
+	"github.com/seed6c881748/redlock/internal/tokens"
+)
+
+// This file is about what a round has come to, for its caller and for those who watch.
+
+// A failure is why a round has failed, or was not waited for.
+type failure struct {
+	ended   error         // why nobody has waited for it
+	amounts lease.Verdict // what its votes amounted to then
+	votes   []Vote        // as they were
+}
+
+// asVote is a ballot as callers are told it.
+func asVote(node string, b *lease.Ballot) Vote {
+	v := Vote{Node: node, Took: b.Took, Err: b.Err, stance: b.Stance}
+	if b.Holder != nil {
+		v.Holder, v.Owner, v.HolderTTL = b.Holder.Digest, b.Holder.Owner, b.Holder.TTL
+	}
+	return v
+}
+
+// failLocked is the round's failure. rd.mu is held.
+func (rd *round) failLocked() *failure {
+	if rd.failure == nil {
+		rd.failure = new(failure)
+	}
+	return rd.failure
+}
+
+// eventLocked tells how the latest question was decided. rd.mu is held.
+func (rd *round) eventLocked(kind EventKind) {
+	err := verdictError(rd.rules.Latest)
+	if rd.rules.Latest == lease.Undecided {
+		err = rd.failLocked().ended
+	}
+	if !rd.r.wants(rd.ctx, kind, err) {
+		return
+	}
+	e := Event{
+		Kind: kind, Op: rd.op(), Resources: slices.Clone(rd.claim.resources), Attempt: int(rd.attempt),
+		Votes: rd.votesLocked(rd.rules.Ballots), Took: time.Since(rd.rules.Start), Err: err, Owner: tokens.LabelOf(rd.claim.token()),
+	}
+	e.Overtaken = rd.extension != nil && rd.extension.overtaken()
+	if err == nil {
+		e.Until = rd.rules.Until().Mono
+		if rd.extension != nil {
+			e.Until = rd.extension.validUntil.Later(rd.rules.Until()).Mono // An extension never shortens.
+		}
+	}
+	rd.r.send(rd.ctx, e)
+}
+
+// take is what the round has come to for whom has waited for it: a lock, only if it goes on for longer than atLeast.
+func (rd *round) take(atLeast time.Duration) lease.Verdict {
+	now := time.Now()
+	rd.mu.Lock()
+	rd.carryOut(rd.rules.Take(now, atLeast), now)
+	return rd.verdict()
+}
+
+// verdict is what the round has come to.
+func (rd *round) verdict() lease.Verdict {
+	rd.mu.Lock()
+	defer rd.mu.Unlock()
+	return rd.rules.Verdict
+}
+
+func (rd *round) votesLocked(ballots []lease.Ballot) []Vote {
+	votes := make([]Vote, len(ballots))
+	for i := range ballots {
+		votes[i] = asVote(rd.r.nodes[i].Name, &ballots[i])
+	}
+	return votes
+}
+
+// fail counts the failed round and returns the error for it.
+func (rd *round) fail(reason error) *QuorumError {
+	rd.r.counters.failed(reason)
+	return rd.quorumError(reason)
+}
+
+func (rd *round) quorumError(reason error) *QuorumError {
+	rd.mu.Lock()
+	defer rd.mu.Unlock()
+	votes := rd.failLocked().votes
+	if votes == nil {
+		votes = rd.votesLocked(rd.rules.Telling())
+	}
+	return &QuorumError{
+		Op: rd.op(), Resources: slices.Clone(rd.claim.resources), Need: rd.r.need, Attempt: int(rd.attempt),
+		Votes: votes, reason: reason, prefix: rd.r.defaults.prefix, cut: rd.rules.GivenUp(),
+	}
+}
