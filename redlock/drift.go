@@ -2,43 +2,16 @@ package redlock
 
 import (
 	"fmt"
-	"math"
 	"time"
+
+	"github.com/seed6c881748/redlock/internal/lease"
 )
 
-// minDrift is the constant part of the drift allowance. Redis rounds expiry
-// to the millisecond and never shortens a key by it, so this is margin.
-const minDrift = 2 * time.Millisecond
-
-// drift is the part of a ttl that is given up because the clocks of the client and of the nodes run at different
-// rates: factor*ttl + 2ms, rounded up. For a ttl of 10 s and the default factor of 0.01 it is 102 ms.
-func drift(ttl time.Duration, factor float64) time.Duration {
-	d := math.Ceil(float64(ttl) * factor)
-	if d >= float64(maxDuration-minDrift) {
-		return maxDuration
-	}
-	return time.Duration(d) + minDrift
-}
-
-const maxDuration = time.Duration(math.MaxInt64)
-
-// validity is how long a lock may be relied on, counted from the instant
-// before its first request was sent. It may be zero or negative.
-func validity(ttl time.Duration, factor float64) time.Duration {
-	return ttl - drift(ttl, factor)
-}
-
-// ttlFor is the shortest ttl whose validity is as long as both durations together.
-func ttlFor(a, b time.Duration, factor float64) time.Duration {
-	ttl := math.Ceil((float64(a) + float64(b) + float64(minDrift)) / (1 - factor))
-	return time.Duration(min(ttl, float64(math.MaxInt64/2)))
-}
-
-// Terms are a ttl and what follows from it. They are not changed.
+// Terms are a ttl and what follows from it; see [lease.Drift] and [lease.Validity]. They are not changed.
 type terms struct {
 	ttl      time.Duration
 	factor   float64       // of the drift
-	validity time.Duration // see above
+	validity time.Duration // how long a lock may be relied on, from the instant before its first request
 	ms       any           // the ttl as nodes are told it, boxed
 }
 
@@ -46,7 +19,7 @@ type terms struct {
 func (co *core) terms(ttl time.Duration, o *options) (*terms, error) {
 	le := co.lastTerms.Load()
 	if le == nil || le.ttl != ttl || le.factor != o.driftFactor {
-		le = &terms{ttl, o.driftFactor, validity(ttl, o.driftFactor), serverMillis(ttl)}
+		le = &terms{ttl, o.driftFactor, lease.Validity(ttl, o.driftFactor), serverMillis(ttl)}
 		co.lastTerms.Store(le)
 	}
 	return le, o.check(le)
@@ -63,7 +36,7 @@ func (o *options) check(le *terms) error {
 	case ttl > maxTTL:
 		return fmt.Errorf("redlock: ttl %v: must not exceed a year; is it given in another unit?", ttl)
 	case le.validity <= 0:
-		return fmt.Errorf("redlock: ttl %v: nothing is left of it after the drift allowance of %v", ttl, drift(ttl, o.driftFactor))
+		return fmt.Errorf("redlock: ttl %v: nothing is left of it after the drift allowance of %v", ttl, lease.Drift(ttl, o.driftFactor))
 	case o.quarantine > 0 && ttl > o.quarantine:
 		return fmt.Errorf("redlock: ttl %v: must not exceed the quarantine's maxTTL %v", ttl, o.quarantine)
 	case o.fencing && ttl > o.fenceLife:
@@ -87,7 +60,7 @@ func (co *core) outlasting(le *terms, o *options) (*terms, error) {
 		return nil, fmt.Errorf("redlock: min hold %v: must not exceed the ttl %v", o.minHold, le.ttl)
 	}
 	attempt := min(attemptTimeouts*o.nodeTimeout, le.validity)
-	least := ttlFor(o.minHold, attempt, le.factor)
+	least := lease.TTLFor(o.minHold, attempt, le.factor)
 	if least <= le.ttl {
 		return le, nil
 	}

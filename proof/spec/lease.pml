@@ -34,7 +34,7 @@
 #define MAX(a, b) (a > b -> a : b)
 
 /* The rules. */
-#define DRIFT (2 * RATE)                 /* comes off the ttl, for two clocks; redlock/drift.go: drift, validity */
+#define DRIFT (2 * RATE)                 /* comes off the ttl, for two clocks; internal/lease: Drift, Validity */
 #define QUORUM (N / 2 + 1)               /* internal/lease/verdict.go: Need */
 #define QUARANTINE BELIEF                /* at least; internal/quarantine/check.lua */
 #define MAY_LOCK (FREE_OR_OWN && quarantine[n] == 0)
