@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/seed6c881748/redlock/internal/admission"
+	"github.com/seed6c881748/redlock/internal/calls"
 	"github.com/seed6c881748/redlock/internal/lease"
 	"github.com/seed6c881748/redlock/internal/link"
 	"github.com/seed6c881748/redlock/internal/node"
@@ -184,7 +184,7 @@ func (a *acquisition) endedBy(cause, last error) error {
 // turned away, or its context or Close ended its wait. Nothing was asked of any node.
 func (a *acquisition) turnedAway(ctx context.Context, why error, number int) error {
 	e := a.unasked(number, func(*link.Link) error { return ErrOverloaded })
-	if !errors.Is(why, admission.ErrTurnedAway) {
+	if !errors.Is(why, calls.ErrTurnedAway) {
 		return a.endedBy(why, e)
 	}
 	a.r.counters.Overloaded.Add(1)

@@ -6,14 +6,12 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/seed6c881748/redlock/internal/admission"
 	"github.com/seed6c881748/redlock/internal/calls"
 	"github.com/seed6c881748/redlock/internal/clockwatch"
 	"github.com/seed6c881748/redlock/internal/dispatch"
 	"github.com/seed6c881748/redlock/internal/lease"
 	"github.com/seed6c881748/redlock/internal/link"
 	"github.com/seed6c881748/redlock/internal/quarantine"
-	"github.com/seed6c881748/redlock/internal/waiting"
 )
 
 // A core is what all calls of a Redlock share. Rounds, attempts, locks and those that wait
@@ -26,17 +24,17 @@ type core struct {
 	events        *dispatch.Dispatcher[Event]
 	recentNodes   dispatch.Recent[Event] // apart, as a node's loss is followed by many events of calls
 	recentCalls   dispatch.Recent[Event]
-	waits         waiting.Calls
+	waits         calls.Waiting
 	counters      counters
 	clock         *clockwatch.Clock
 	watch         *clockwatch.Watch
-	queue         *waiting.Queue
+	line          *calls.Line
 	ready         link.Readiness
 	subscriptions link.Subscriptions
 	quarantine    *quarantine.Dialect // nil: there is none
 	notes         *notes
 
-	admission *admission.Gate
+	admission *calls.Gate
 	overloads dispatch.Limiter // of the events about them
 
 	notAcquired, notExtended dispatch.Limiter // of what recentCalls has of these

@@ -19,7 +19,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed6c881748/redlock/internal/admission"
+	"github.com/seed6c881748/redlock/internal/calls"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/redlock"
 	"github.com/seed6c881748/redlock/test/testkit"
@@ -313,7 +313,7 @@ func TestErrorsAndTextsSayWhatAQuorumIs(t *testing.T) {
 			require.NoError(t, err)
 			assert.Equal(t, need, in.Need)
 			assert.Contains(t, fmt.Sprint(r), fmt.Sprintf(", quorum %d (", need))
-			testkit.AdmissionOf(r).Close(admission.ErrTurnedAway)
+			testkit.AdmissionOf(r).Close(calls.ErrTurnedAway)
 			_, err = r.TryLock(t.Context(), []string{"x"}, ttl)
 			assert.Equal(t, need, quorumError(t, err).Need, "no node was asked")
 		})

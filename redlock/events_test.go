@@ -586,7 +586,8 @@ func TestEventSlogHookDoesNotFillTheLogInAnOutage(t *testing.T) {
 			assert.LessOrEqual(t, len(lines), 1+12, out.String())
 			assert.Greater(t, len(lines), 3, out.String())
 			if name == "down" {
-				assert.Contains(t, lines[0], "(2 of 3 nodes left, a quorum is 2)")
+				// They go down at the same time: the first event may already count others.
+				assert.Regexp(t, `\([012] of 3 nodes left, a quorum is 2\)`, lines[0])
 			}
 			lost := strings.Count(out.String(), "a lock that was kept is lost")
 			for _, m := range regexp.MustCompile(`locks_lost=(\d+)`).FindAllStringSubmatch(out.String(), -1) {

@@ -3,7 +3,7 @@ package redlock
 import (
 	"time"
 
-	"github.com/seed6c881748/redlock/internal/admission"
+	"github.com/seed6c881748/redlock/internal/calls"
 	"github.com/seed6c881748/redlock/internal/lease"
 	"github.com/seed6c881748/redlock/internal/lines"
 	"github.com/seed6c881748/redlock/internal/link"
@@ -80,7 +80,7 @@ var (
 func NodesIn(r *Redlock) []*link.Link { return r.nodes }
 
 // Admission returns the gate at which a Redlock's rounds wait for a place.
-func Admission(r *Redlock) *admission.Gate { return r.admission }
+func Admission(r *Redlock) *calls.Gate { return r.admission }
 
 // ChannelOf returns the channel on which a process hears of releases.
 func ChannelOf(r *Redlock) string { return r.channel.(string) }

@@ -14,6 +14,7 @@ import (
 	"github.com/seed6c881748/redlock/internal/clockwatch"
 	"github.com/seed6c881748/redlock/internal/lease"
 	"github.com/seed6c881748/redlock/internal/tokens"
+	"github.com/seed6c881748/redlock/internal/waiting"
 )
 
 // A Lock is a lock that was acquired: a lease that ends at Until whatever its holder does. It is safe for concurrent
@@ -147,7 +148,9 @@ func (l *Lock) Wanted() <-chan struct{} {
 	if l.Err() == nil { // Or it could hide a later lock of this process.
 		l.r.watch.Want(l, &l.entry) // Before the look at the queue: who joins it after that looks here.
 	}
-	if l.r.queue.Waits(l.claim.keys) {
+	waits := false
+	l.r.line.Do(func(q *waiting.Queue, _ time.Time) { waits = q.Waits(l.claim.keys) })
+	if waits {
 		l.want()
 	}
 	return l.wanted

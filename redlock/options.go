@@ -7,9 +7,9 @@ import (
 	"math"
 	"time"
 
+	"github.com/seed6c881748/redlock/internal/calls"
 	"github.com/seed6c881748/redlock/internal/quarantine"
 	"github.com/seed6c881748/redlock/internal/tokens"
-	"github.com/seed6c881748/redlock/internal/waiting"
 )
 
 // maxWait bounds the durations that options set: what is longer is a mistake of
@@ -85,7 +85,7 @@ type options struct {
 
 	backoff        func(attempt int) time.Duration // instead of retryDelay; nil: none
 	retryIf        func(error) bool                // nil: retryDefault
-	onBehalf       *waiting.Since                  // of those on whose behalf a call waits; nil: it does for itself
+	onBehalf       *calls.Since                    // of those on whose behalf a call waits; nil: it does for itself
 	driftFactor    float64
 	nodeTimeout    time.Duration
 	connectTimeout time.Duration

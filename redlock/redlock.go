@@ -22,7 +22,6 @@ import (
 	"github.com/seed6c881748/redlock/internal/quarantine"
 	"github.com/seed6c881748/redlock/internal/settings"
 	"github.com/seed6c881748/redlock/internal/tokens"
-	"github.com/seed6c881748/redlock/internal/waiting"
 )
 
 // A Redlock locks resources over its nodes. It is safe for concurrent use. A process needs one
@@ -71,7 +70,7 @@ func New(nodes []Node, opts ...Option) (*Redlock, error) {
 		core: core{
 			need:      quorum(len(nodes)),
 			defaults:  o,
-			admission: admission.New(),
+			admission: calls.NewGate(),
 			calls:     calls.New(ErrClosed),
 		},
 		done: make(chan struct{}),
@@ -86,9 +85,9 @@ func New(nodes []Node, opts ...Option) (*Redlock, error) {
 		Reserved: errReserved, Pending: ErrPending, TooLate: errTooLate,
 	}
 	r.watch = clockwatch.New(r.calls.Enter, r.calls.Exit, r.clock)
-	r.queue = waiting.NewQueue(len(nodes), r.need, r.pass)
+	r.line = calls.NewLine(len(nodes), r.need, r.pass)
 	r.channel = o.prefix + reservedMark + lines.ChannelMark + tokens.New()[:16]
-	r.subscriptions = link.Subscriptions{Need: r.need, Channel: r.channel, Message: r.message, Changed: r.queue.Listening}
+	r.subscriptions = link.Subscriptions{Need: r.need, Channel: r.channel, Message: r.message, Changed: r.listening}
 	seen := make(map[string]int, len(nodes))
 	for i, n := range nodes {
 		number := fmt.Sprintf("%d of %d", i+1, len(nodes)) // As people count; the tool shows it, too.
@@ -290,7 +289,7 @@ func init() {
 		defer lock.mu.Unlock()
 		lock.oneOf = int32(k)
 	}
-	settings.OnBehalf = func(since *waiting.Since) any {
+	settings.OnBehalf = func(since *calls.Since) any {
 		return option(nil, func(o *options) { o.onBehalf = since })
 	}
 	settings.SetDifferences = func(label string, names, answers []string) any { return setDifferences(label, names, answers) }
@@ -298,7 +297,7 @@ func init() {
 	settings.Unused = func(l any) { l.(*Lock).claim.keptUntil.Store(nil) }
 	settings.Inside = func(r any) settings.Parts {
 		c := &r.(*Redlock).core
-		return settings.Parts{WallOffset: &c.wallOffset, Clock: c.clock, Queue: c.queue, Gate: c.admission}
+		return settings.Parts{WallOffset: &c.wallOffset, Clock: c.clock, Queue: c.line, Gate: c.admission}
 	}
 	settings.Of = func(r any) settings.Settings {
 		o := &r.(*Redlock).defaults

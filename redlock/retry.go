@@ -4,12 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"time"
 
 	"github.com/seed6c881748/redlock/internal/brief"
 	"github.com/seed6c881748/redlock/internal/node"
-	"github.com/seed6c881748/redlock/internal/waiting"
 )
 
 // retries reports whether a Lock is to retry an attempt that failed with err.
@@ -30,14 +30,19 @@ const minBackoff = time.Millisecond
 // delay is how long to wait before a timed retry, by its number, from 1. Negative: there is to be none.
 func (o *options) delay(number int) time.Duration {
 	if o.backoff == nil {
-		return waiting.Jitter(o.retryDelay, o.retryJitter)
+		return jittered(o.retryDelay, o.retryJitter)
 	}
 	d := o.backoff(number)
 	if d < 0 {
 		return d
 	}
 	d = min(max(d, minBackoff), maxWait)
-	return max(waiting.Jitter(d, min(o.retryJitter, d)), minBackoff)
+	return max(jittered(d, min(o.retryJitter, d)), minBackoff)
+}
+
+// jittered is a time that is uniform in delay ± jitter.
+func jittered(delay, jitter time.Duration) time.Duration {
+	return delay - jitter + rand.N(2*jitter+1)
 }
 
 // gaveUp has err say that it is that of a Lock which has used up its retries, while its context has not ended.

@@ -14,7 +14,6 @@ import (
 
 	"github.com/seed6c881748/redlock/internal/node"
 	"github.com/seed6c881748/redlock/internal/testcluster"
-	"github.com/seed6c881748/redlock/internal/waiting"
 )
 
 // A delay is at least 1 ms and never longer than all that options may set, and its jitter is at
@@ -70,15 +69,15 @@ func TestRetryJitterOfAnotherCallIsClipped(t *testing.T) {
 func TestRetryDelayIsUniformAroundTheDelay(t *testing.T) {
 	low, high := time.Hour, time.Duration(0)
 	for range 10000 {
-		d := waiting.Jitter(200*time.Millisecond, 100*time.Millisecond)
+		d := jittered(200*time.Millisecond, 100*time.Millisecond)
 		low, high = min(low, d), max(high, d)
 	}
 	assert.GreaterOrEqual(t, low, 100*time.Millisecond)
 	assert.LessOrEqual(t, high, 300*time.Millisecond)
 	assert.Less(t, low, 110*time.Millisecond)
 	assert.Greater(t, high, 290*time.Millisecond)
-	assert.Equal(t, time.Second, waiting.Jitter(time.Second, 0))
-	assert.Zero(t, waiting.Jitter(0, 0))
+	assert.Equal(t, time.Second, jittered(time.Second, 0))
+	assert.Zero(t, jittered(0, 0))
 }
 
 func TestRetryFreeIn(t *testing.T) {

@@ -208,7 +208,7 @@ type WaitingCall struct {
 // may also be called after Close. What it returns belongs to the caller.
 func (r *Redlock) WaitingCalls() []WaitingCall {
 	must(r.invalid())
-	found := r.waits.All(r.queue, see)
+	found := r.waits.All(r.line, see)
 	calls := make([]WaitingCall, len(found))
 	own := r.heldSince(len(found) > 0)
 	for i, c := range found {

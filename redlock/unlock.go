@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed6c881748/redlock/internal/lease"
 	"github.com/seed6c881748/redlock/internal/node"
+	"github.com/seed6c881748/redlock/internal/waiting"
 )
 
 // A releaseState is what the release of a lock has besides its rules. It is guarded by the lock's mu.
@@ -131,8 +132,8 @@ func (rd *round) release(timeout time.Duration) lease.Verdict {
 	rd.ask(time.Now(), timeout)
 	<-rd.decided
 	v := rd.verdict()
-	if v == lease.Granted && !t.told.Load() {
-		rd.r.queue.HandOver(rd.claim.keys)
+	if v == lease.Granted && !t.told.Load() && !rd.r.line.IsEmpty() {
+		rd.r.line.Do(func(q *waiting.Queue, now time.Time) { q.HandOver(rd.claim.keys, now) })
 	}
 	return v
 }

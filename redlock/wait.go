@@ -5,10 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"time"
 
 	"github.com/seed6c881748/redlock/internal/admission"
+	"github.com/seed6c881748/redlock/internal/calls"
 	"github.com/seed6c881748/redlock/internal/waiting"
 )
 
@@ -18,9 +20,12 @@ func (a *acquisition) attempts(ctx context.Context) (l *Lock, err error) {
 	if a.o.polling || a.o.retryCount == 0 {
 		return a.poll(ctx)
 	}
-	r, made, began := a.r, 0, time.Now()
-	queued := r.queue.JoinBehind(a.keys, a.o.retryDelay, began)
-	behind := queued != nil
+	r, made, w := a.r, 0, (*waiter)(nil)
+	began, behind := time.Now(), false
+	if !r.line.IsEmpty() {
+		w = a.newWaiter(began)
+		r.line.Do(func(q *waiting.Queue, _ time.Time) { behind = q.JoinBehind(w.queued) })
+	}
 	if !behind {
 		if l, err = a.attempt(ctx, 1, turn{}); err == nil {
 			return l, nil
@@ -31,21 +36,18 @@ func (a *acquisition) attempts(ctx context.Context) (l *Lock, err error) {
 		if !a.o.retries(err) {
 			return nil, err
 		}
-		made = 1
-		// By when the call began: those that begin together are in the order of their calls, however long
-		// each has taken to connect.
-		queued = waiting.NewWaiter(a.keys, a.o.retryDelay, began)
-		r.queue.Join(queued)
+		made, w = 1, a.newWaiter(began)
+		r.line.Do(func(q *waiting.Queue, now time.Time) { q.Join(w.queued, now) })
 	}
 	// Also if retryIf panics, or those behind would wait for ever.
-	defer func() { r.queue.Leave(queued, l != nil) }()
+	defer func() { r.line.Do(func(q *waiting.Queue, now time.Time) { q.Leave(w.queued, l != nil, now) }) }()
 	r.wantHeld(a.resources)
 	r.subscriptions.Want() //nolint:contextcheck // What it starts goes on for later waiters.
 	defer r.subscriptions.Unwant()
 	if some, _ := r.subscriptions.Up(); some && !behind && errors.Is(err, ErrTaken) {
-		r.queue.Again(queued) // Now it can get in line. If not yet, Listening comes.
+		r.line.Do(func(q *waiting.Queue, _ time.Time) { q.Again(w.queued) }) // Now it can get in line. If not yet, Listening comes.
 	}
-	w := &waiter{a: a, queued: queued, entry: waiting.Entry{Queued: queued, OnBehalf: a.o.onBehalf}, asked: time.Now()}
+	w.asked = time.Now()
 	defer r.waits.Remove(&w.entry)
 	return w.waitInLine(ctx, made, err)
 }
@@ -63,16 +65,31 @@ func (co *core) wantHeld(resources []string) {
 type waiter struct {
 	a      *acquisition
 	queued *waiting.Waiter
-	entry  waiting.Entry
+	signal chan struct{} // 1: queued is to be looked at again
+	entry  calls.Entry
 	asked  time.Time // when its last attempt that was not cut short had ended
+}
+
+// newWaiter returns one whose call began then: those that begin together are in the order of their calls, however long
+// each has taken to connect.
+func (a *acquisition) newWaiter(began time.Time) *waiter {
+	w := &waiter{a: a, signal: make(chan struct{}, 1)}
+	w.queued = waiting.NewWaiter(a.keys, a.o.retryDelay, began, func() {
+		select {
+		case w.signal <- struct{}{}:
+		default:
+		}
+	})
+	w.entry = calls.Entry{Queued: w.queued, OnBehalf: a.o.onBehalf}
+	return w
 }
 
 // poll is attempts without waiting in line, neither here nor on the nodes.
 func (a *acquisition) poll(ctx context.Context) (*Lock, error) {
 	var last error
 	began := time.Now()
-	var overload admission.Backoff
-	entry := waiting.Entry{OnBehalf: a.o.onBehalf}
+	overload := admission.Backoff{Random: rand.N[time.Duration]}
+	entry := calls.Entry{OnBehalf: a.o.onBehalf}
 	defer a.r.waits.Remove(&entry)
 	for attempt := 1; ; attempt++ {
 		l, err := a.attempt(ctx, attempt, turn{})
@@ -125,21 +142,21 @@ func (w *waiter) waitInLine(ctx context.Context, attempts int, last error) (*Loc
 	a := w.a
 	a.r.counters.Waiting.Add(1)
 	defer a.r.counters.Waiting.Add(-1)
-	p := waiting.NewTimer(a.r.queue, w.queued, a.pace())
+	p := waiting.NewTimer(w.queued, a.pace(), rand.N[time.Duration])
 	p.Note(isOverload(last), true)
-	more := p.SetTick(false, 1)
+	more := p.SetTick(false, 1, time.Now())
 	if !more && last != nil {
 		return nil, last
 	}
 	expect(p, waiting.ByTick, last) // Releases may never be heard of, and so no second look come.
 	w.report(ctx, attempts, last)
 	for ticks := 0; ; {
-		why, s, ended := p.Sleep(ctx, a.r.calls.Closing, func() error { return a.r.calls.Ended(ctx) })
+		why, s, ended := w.sleep(ctx, p)
 		if ended != nil {
 			return nil, w.endedBy(ended, last, attempts)
 		}
 		if why == waiting.ByKeep {
-			a.r.queue.PassOn(w.queued)
+			a.r.line.Do(func(q *waiting.Queue, _ time.Time) { q.PassOn(w.queued) })
 			continue
 		}
 		tick := why == waiting.ByTick
@@ -171,12 +188,35 @@ func (w *waiter) waitInLine(ctx context.Context, attempts int, last error) (*Loc
 		}
 		p.Note(isOverload(err), tick)
 		if tick || why == waiting.ByTurn && !p.Ticks(s) {
-			if more = p.SetTick(s.Head, ticks+1); !more {
+			if more = p.SetTick(s.Head, ticks+1, time.Now()); !more {
 				return nil, err
 			}
 		}
 		expect(p, why, err)
 		w.report(ctx, attempts, err)
+	}
+}
+
+// sleep returns when an attempt is due, and why. It also returns when ctx or the Redlock has ended, with the error.
+func (w *waiter) sleep(ctx context.Context, p *waiting.Timer) (why waiting.Reason, s waiting.State, ended error) {
+	r := w.a.r
+	for {
+		now := time.Now()
+		r.line.Do(func(q *waiting.Queue, _ time.Time) { s = q.State(w.queued) })
+		why, at := p.Due(s)
+		if ended := r.calls.Ended(ctx); ended != nil || !at.IsZero() && !at.After(now) {
+			return why, s, ended
+		}
+		var alarm <-chan time.Time
+		if !at.IsZero() {
+			alarm = time.After(at.Sub(now))
+		}
+		select {
+		case <-w.signal:
+		case <-alarm:
+		case <-ctx.Done():
+		case <-r.calls.Closing:
+		}
 	}
 }
 
@@ -196,21 +236,27 @@ func (w *waiter) endedBy(cause, last error, attempts int) error {
 	if last == nil || wasCut(last) {
 		since = time.Time{}
 	}
-	if answered := w.a.r.queue.Answer(w.queued, since); answered != nil {
+	if answered := w.answer(since); answered != nil {
 		last = w.share(answered, max(attempts, 1))
 	}
 	return w.a.endedBy(cause, last)
 }
 
+// answer is what somebody else in line was answered; see [waiting.Queue.Answer].
+func (w *waiter) answer(since time.Time) (answered error) {
+	w.a.r.line.Do(func(q *waiting.Queue, _ time.Time) { answered = q.Answer(w.queued, since) })
+	return answered
+}
+
 // attempt makes an attempt, or has one that another waiter has made stand for it.
 func (w *waiter) attempt(ctx context.Context, why waiting.Reason, s waiting.State, number int) (*Lock, error) {
-	a, q := w.a, w.a.r.queue
+	a, line := w.a, w.a.r.line
 	if !s.Head {
-		if answered := q.Answer(w.queued, w.recent(s)); answered != nil {
+		if answered := w.answer(w.recent(s)); answered != nil {
 			return nil, w.share(answered, number)
 		}
 		l, err := a.attempt(ctx, number, turn{}) // Nobody else asks.
-		q.Remember(w.queued, forOthers(err))
+		line.Do(func(q *waiting.Queue, now time.Time) { q.Remember(w.queued, forOthers(err), now) })
 		return l, err
 	}
 	// A release that is heard of is the turn: where the nodes' lines differ, all that were told come, and one wins.
@@ -219,14 +265,14 @@ func (w *waiter) attempt(ctx context.Context, why waiting.Reason, s waiting.Stat
 	some, enough := a.r.subscriptions.Up()
 	t := turn{began: w.queued.Began(), yields: why == waiting.ByTurn || enough && why != waiting.ByRelease}
 	t.inLine = t.yields || some
-	q.Begin(w.queued, t.inLine)
+	line.Do(func(q *waiting.Queue, _ time.Time) { q.Begin(w.queued, t.inLine) })
 	if why == waiting.ByRelease {
 		a.r.counters.Woken.Add(1)
 	}
 	l, err := a.attempt(ctx, number, t)
 	if err != nil && !gaveWay(err) {
 		holder, _ := holderOf(refusal(err))
-		q.Refused(w.queued, forOthers(err), holder)
+		line.Do(func(q *waiting.Queue, now time.Time) { q.Refused(w.queued, forOthers(err), holder, now) })
 	}
 	return l, err
 }
@@ -277,23 +323,25 @@ func (w *waiter) report(ctx context.Context, attempts int, err error) {
 		if no := refusal(err); no != nil {
 			err = no.clone()
 		}
+		position := 0
+		r.line.Do(func(q *waiting.Queue, _ time.Time) { position = q.Position(w.queued) })
 		r.send(ctx, Event{
 			Kind: EventWaiting, Op: OpLock, Resources: slices.Clone(w.a.resources), Owner: w.a.o.owner, Attempt: attempts,
-			Took: time.Since(w.queued.Began()), Position: r.queue.Position(w.queued), Err: err,
+			Took: time.Since(w.queued.Began()), Position: position, Err: err,
 		})
 	}
 }
 
 // waitingCall describes the call, after so many attempts of which the last one failed with err. It keeps none
 // of err, which may be changed by whom it is returned to.
-func (a *acquisition) waitingCall(attempts int, err error) waiting.Call {
-	c := waiting.Call{Resources: a.resources, Owner: a.o.owner, Attempts: attempts}
+func (a *acquisition) waitingCall(attempts int, err error) calls.Call {
+	c := calls.Call{Resources: a.resources, Owner: a.o.owner, Attempts: attempts}
 	see(&c, err)
 	return c
 }
 
 // see has c show what an attempt has seen that failed with err.
-func see(c *waiting.Call, err error) {
+func see(c *calls.Call, err error) {
 	if qe := (*QuorumError)(nil); errors.As(err, &qe) {
 		c.Err = qe.reason
 	}
@@ -339,7 +387,7 @@ func (a *acquisition) pace() waiting.Pace {
 // no failure, and nothing to ask retryIf about. It returns false for a timed retry that counts all the same.
 func putOff(p *waiting.Timer, why waiting.Reason, err error) bool {
 	expect(p, why, err)
-	return p.PutOff() || why != waiting.ByTick
+	return p.PutOff(time.Now()) || why != waiting.ByTick
 }
 
 // expect has the timer wait for what an attempt that failed with err has seen.
@@ -357,5 +405,5 @@ func expect(p *waiting.Timer, why waiting.Reason, err error) {
 		}
 	}
 	o.Free, o.Known = freeIn(no.Votes, no.Need)
-	p.Expect(why, o)
+	p.Expect(why, o, time.Now())
 }

@@ -765,7 +765,7 @@ func TestWaitLineReleaseKeepsItsName(t *testing.T) {
 			}))
 			name := tokens.Digest(held.Token())
 			if told {
-				testkit.QueueOf(r).Hear(0, "x", name)
+				testkit.LineOf(r).Do(func(q *waiting.Queue, now time.Time) { q.Hear(0, "x", name, now) })
 			} else {
 				name = ""
 			}

@@ -397,7 +397,7 @@ func TestWaitQueuesAreForgotten(t *testing.T) {
 		}
 		time.Sleep(time.Hour)
 		cycle(t, a, "z", ttl)
-		known, _ := testkit.QueueOf(a).Len()
+		known, _ := testkit.WaitersOf(a)
 		assert.LessOrEqual(t, known, 2, "after an hour")
 	})
 }

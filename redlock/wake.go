@@ -10,6 +10,7 @@ import (
 	"github.com/seed6c881748/redlock/internal/lines"
 	"github.com/seed6c881748/redlock/internal/link"
 	"github.com/seed6c881748/redlock/internal/node"
+	"github.com/seed6c881748/redlock/internal/waiting"
 )
 
 var errNoPublish = errors.New("the server refuses PUBLISH")
@@ -17,13 +18,14 @@ var errNoPublish = errors.New("the server refuses PUBLISH")
 // message gets what has been published to this process's channel on node i.
 func (co *core) message(i int, payload string) {
 	key, digest, ok := lines.DecodeMessage(payload)
-	switch {
-	case !ok:
-	case co.isSlower(i):
-		co.queue.HearLate(i, key, digest)
-	default:
-		co.queue.Hear(i, key, digest)
+	if !ok {
+		return
 	}
+	hear := (*waiting.Queue).Hear
+	if co.isSlower(i) {
+		hear = (*waiting.Queue).HearLate
+	}
+	co.line.Do(func(q *waiting.Queue, now time.Time) { hear(q, i, key, digest, now) })
 }
 
 // isSlower reports whether node i is so much slower than a quorum of others, which are heard of as well, that what it
@@ -38,17 +40,21 @@ func (co *core) isSlower(i int) bool {
 	return quick >= co.need
 }
 
-// pass has the next in line for a key at node i told, if the resource is free, of the release that digest names. If
-// this process does not wait any more, it leaves the line.
-func (co *core) pass(i int, key, digest string, leave bool) {
-	resource, ok := strings.CutPrefix(key, co.defaults.prefix)
+// listening is called when releases are heard of that were not.
+func (co *core) listening() {
+	co.line.Do(func(q *waiting.Queue, _ time.Time) { q.Listening() })
+}
+
+// pass has the next in line told of a release; see [waiting.Pass].
+func (co *core) pass(p waiting.Pass) {
+	resource, ok := strings.CutPrefix(p.Key, co.defaults.prefix)
 	if !ok {
 		return // No message of ours.
 	}
-	on := &target{prefix: co.defaults.prefix, resources: []string{resource}, keys: []any{key}}
-	cmd := passCommand(on, co.channel, digest, leave)
+	on := &target{prefix: co.defaults.prefix, resources: []string{resource}, keys: []any{p.Key}}
+	cmd := passCommand(on, co.channel, p.Digest, p.Leave)
 	t := &node.Task{Kind: node.Ask, Command: cmd, Limit: co.defaults.nodeTimeout, Receiver: &wakeReader{r: co, on: on}}
-	_ = co.nodes[i].Enqueue(&node.Request{Task: t, Index: uint16(i)}, time.Now()) // If not, they poll.
+	_ = co.nodes[p.Node].Enqueue(&node.Request{Task: t, Index: uint16(p.Node)}, time.Now()) // If not, they poll.
 }
 
 // A wakeReader receives the answers to releases, and reads from them who was told.
@@ -83,7 +89,7 @@ func (w *wakeReader) read(i int, told []string) {
 			w.told.Store(true)
 		}
 		if channel != r.channel {
-			r.queue.GaveWay(keys[k].(string))
+			r.line.Do(func(q *waiting.Queue, now time.Time) { q.GaveWay(keys[k].(string), now) })
 		}
 	}
 }

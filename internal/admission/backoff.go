@@ -1,17 +1,16 @@
 package admission
 
-import (
-	"math/rand/v2"
-	"time"
-)
+import "time"
 
 // maxDelay bounds what a row of overloads makes of a shorter delay.
 const maxDelay = 5 * time.Second
 
 // A Backoff has a caller wait longer after each attempt of a row that failed because of an
 // overload: callers that are turned away must not be back at once, or they only make the
-// queue longer. The zero value is ready. A Backoff is not safe for concurrent use.
+// queue longer.
 type Backoff struct {
+	Random func(d time.Duration) time.Duration // at least 0, and below d
+
 	row int // how many attempts have failed so, one after the other
 }
 
@@ -47,5 +46,5 @@ func (b *Backoff) Look(timeout time.Duration) time.Duration {
 	for i := 1; i < b.row && d < maxDelay; i++ {
 		d = min(2*d, maxDelay)
 	}
-	return d/2 + rand.N(d)
+	return d/2 + b.Random(d)
 }

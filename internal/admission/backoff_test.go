@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -14,7 +15,7 @@ func TestBackoff(t *testing.T) {
 		assert.GreaterOrEqual(t, got, want/2)
 		assert.Less(t, got, want*3/2)
 	}
-	var b Backoff
+	b := Backoff{Random: rand.N[time.Duration]}
 	assert.False(t, b.Overloaded())
 	assert.Equal(t, time.Millisecond, b.Delay(time.Millisecond, timeout))
 	for _, want := range []time.Duration{timeout, 2 * timeout, 4 * timeout, 8 * timeout, 16 * timeout, maxDelay, maxDelay} {

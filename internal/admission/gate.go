@@ -1,19 +1,12 @@
 // Package admission decides how many lock rounds of a client may be under way at the same
 // time, and for how long a call waits for its turn. So load beyond what the nodes can carry
-// costs them nothing. It knows neither nodes nor locks.
+// costs them nothing. It knows neither nodes nor locks, and is rules only: package calls has callers wait.
 package admission
 
 import (
 	"container/heap"
-	"context"
-	"errors"
-	"sync"
-	"sync/atomic"
 	"time"
 )
-
-// ErrTurnedAway is what [Gate.Enter] returns when the caller's turn did not come in time.
-var ErrTurnedAway = errors.New("admission: turned away")
 
 // A Gate lets only so many lock rounds of a client be under way at the same time as its nodes can answer soon; see
 // window. Callers beyond that wait at the gate, before they have made a token or a request. The first in the queue is
@@ -26,186 +19,92 @@ var ErrTurnedAway = errors.New("admission: turned away")
 // A client has one gate for all its nodes. Nodes that choose for themselves whom to serve
 // choose differently: many rounds get one or two votes then, which are wasted.
 //
-// A Gate is safe for concurrent use. Its mutex is taken last: it calls nothing of its user's,
-// who may call [Gate.Leave] with a mutex held.
+// Times are since any instant, the same for all of them.
 type Gate struct {
-	unansweredLimit atomic.Int64 // see UnansweredLimit
-
-	mu      sync.Mutex // last; see above
-	window  window
-	closed  error         // what Close was given
-	busy    int           // places taken
-	queue   queue         // who waits for a place
-	came    uint64        // how many have waited
-	epoch   time.Time     // what deadlines are counted from
-	timer   *time.Timer   // one for all; nil until somebody has waited
-	timerAt time.Duration // when timer is due; 0: it is not set
+	window window
+	busy   int    // places taken
+	queue  queue  // who waits for a place
+	came   uint64 // how many have waited
 }
 
-// New returns a gate with places for a client whose nodes are not known yet.
-func New() *Gate {
-	g := &Gate{window: newWindow(), epoch: time.Now()}
-	g.updateLimit()
-	return g
-}
+// NewGate returns a gate with places for a client whose nodes are not known yet.
+func NewGate() Gate { return Gate{window: newWindow()} }
 
-// Enter takes a place for a round, waiting for one if there is none. It returns how long the
-// wait took: at most three quarters of timeout, the time that the caller has for its round and
-// the wait together. The error is [ErrTurnedAway], ctx's, or what [Gate.Close] was given.
-//
-// After success the caller must give the place back: with [Gate.Leave], once.
-func (g *Gate) Enter(ctx context.Context, timeout time.Duration) (waited time.Duration, err error) {
-	g.mu.Lock()
-	if g.closed != nil {
-		g.mu.Unlock()
-		return 0, g.closed
-	}
+// Enter takes a place for a round and returns nil, or puts the caller into the queue if there is none: for at most
+// three quarters of timeout, the time that it has for its round and the wait together. A place is given back once, by
+// Leave or GiveBack.
+func (g *Gate) Enter(now, timeout time.Duration) *Ticket {
 	if len(g.queue) == 0 && g.busy < g.window.limit() {
 		g.busy++
-		g.mu.Unlock()
-		return 0, nil
+		return nil
 	}
-	began := time.Now()
-	t := g.enqueueLocked(began, timeout)
-	g.mu.Unlock()
-	if ctx.Done() == nil { // A select costs more, which counts when thousands wait.
-		err = <-t.answer
-	} else {
-		select {
-		case err = <-t.answer:
-		case <-ctx.Done():
-			err = g.cancel(ctx, t)
-		}
-		if err == nil && ctx.Err() != nil {
-			g.GiveBack() // A round for nobody would only cost the nodes a release besides.
-			err = ctx.Err()
-		}
-	}
-	return time.Since(began), err
-}
-
-// enqueueLocked puts a new ticket into the queue. mu is held.
-func (g *Gate) enqueueLocked(now time.Time, timeout time.Duration) *ticket {
 	patience := g.window.patience(timeout)
-	deadline := now.Sub(g.epoch) + patience
-	// On a grid, the timer turns many away at once.
+	deadline := now + patience
+	// On a grid, many are turned away at once.
 	if grid := patience / 32; grid > 0 {
 		deadline -= deadline % grid
 	}
 	g.came++
-	t := &ticket{deadline: deadline, number: g.came, answer: make(chan error, 1)}
+	t := &Ticket{deadline: deadline, number: g.came}
 	heap.Push(&g.queue, t)
-	g.setTimerLocked()
 	return t
 }
 
-// setTimerLocked has the timer run when the first caller is to be turned away. A timer that
-// is set too early is left alone: it looks again then. mu is held.
-func (g *Gate) setTimerLocked() {
+// Due is when the first caller is to be turned away, if there is one.
+func (g *Gate) Due() (at time.Duration, any bool) {
 	if len(g.queue) == 0 {
-		return
+		return 0, false
 	}
-	first := g.queue[0].deadline
-	if g.timerAt != 0 && g.timerAt <= first {
-		return
-	}
-	g.timerAt = first
-	wait := first - time.Since(g.epoch)
-	if g.timer == nil {
-		g.timer = time.AfterFunc(wait, g.turnAway)
-	} else {
-		g.timer.Reset(wait)
-	}
+	return g.queue[0].deadline, true
 }
 
-// turnAway is what the timer runs: it turns away the callers that have waited for too long.
-func (g *Gate) turnAway() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.timerAt = 0
-	now := time.Since(g.epoch)
-	for len(g.queue) > 0 && g.queue[0].deadline <= now {
-		g.answerLocked(ErrTurnedAway)
+// TurnAway takes a caller out of the queue that has waited for too long; nil: there is none.
+func (g *Gate) TurnAway(now time.Duration) *Ticket {
+	if due, any := g.Due(); !any || due > now {
+		return nil
 	}
-	g.setTimerLocked()
+	return g.first()
 }
 
-// cancel ends the wait of a caller whose context has ended. It returns nil if the caller has
-// been given a place all the same.
-func (g *Gate) cancel(ctx context.Context, t *ticket) error {
-	g.mu.Lock()
-	defer g.mu.Unlock()
+// Next takes a caller out of the queue for which there is a place now, and gives it that; nil: there is none.
+func (g *Gate) Next() *Ticket {
+	if len(g.queue) == 0 || g.busy >= g.window.limit() {
+		return nil
+	}
+	g.busy++
+	return g.first()
+}
+
+func (g *Gate) first() *Ticket { return heap.Pop(&g.queue).(*Ticket) }
+
+// Cancel takes a caller out of the queue, unless it waits no more.
+func (g *Gate) Cancel(t *Ticket) (waited bool) {
 	if t.index < 0 {
-		return <-t.answer // It was sent under mu.
+		return false
 	}
 	heap.Remove(&g.queue, t.index)
-	return ctx.Err()
+	return true
 }
-
-// Close turns away everybody who waits, and whoever comes later, with err. Places that are
-// taken stay so until they are given back.
-func (g *Gate) Close(err error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.closed = err
-	for len(g.queue) > 0 {
-		g.answerLocked(err)
-	}
-}
-
-// answerLocked ends the wait of the first in the queue: nil is a place. mu is held.
-func (g *Gate) answerLocked(err error) { heap.Pop(&g.queue).(*ticket).answer <- err }
 
 // Leave gives back the place of a round that is over, whatever became of it. The gate learns
-// from s how many rounds the nodes can carry.
+// from s how many rounds the nodes can carry. Next is to be called, until it returns nil.
 func (g *Gate) Leave(s Sample, now time.Time) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
 	g.window.observe(s, g.busy, now)
-	g.updateLimit()
-	g.freeLocked()
-}
-
-// GiveBack gives back a place that was not used. The gate learns nothing from it.
-func (g *Gate) GiveBack() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.freeLocked()
-}
-
-// freeLocked frees one place, and gives all that are free to the callers that wait. mu is held.
-func (g *Gate) freeLocked() {
 	g.busy--
-	for len(g.queue) > 0 && g.busy < g.window.limit() {
-		g.busy++
-		g.answerLocked(nil)
-	}
 }
 
-// updateLimit sets unansweredLimit. It stores only what has changed: the readers are on other processors.
-func (g *Gate) updateLimit() {
-	if limit := int64(2 * g.window.places()); g.unansweredLimit.Load() != limit {
-		g.unansweredLimit.Store(limit)
-	}
-}
+// GiveBack gives back a place that was not used. The gate learns nothing from it. Next is to be called, too.
+func (g *Gate) GiveBack() { g.busy-- }
 
 // UnansweredLimit returns how many locks one node may leave unanswered: twice as many as
-// there are places. A node that leaves more is slower than a quorum of the others. The gate
-// changes the value as it learns; everybody else only reads it.
-func (g *Gate) UnansweredLimit() *atomic.Int64 { return &g.unansweredLimit }
+// there are places. A node that leaves more is slower than a quorum of the others.
+func (g *Gate) UnansweredLimit() int { return 2 * g.window.places() }
 
 // Stats returns how many places are taken, how many calls wait for one, and how many places there are.
-func (g *Gate) Stats() (busy, queued, limit int) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.busy, len(g.queue), g.window.places()
-}
+func (g *Gate) Stats() (busy, queued, limit int) { return g.busy, len(g.queue), g.window.places() }
 
 // Open makes as many places as there can ever be, for comparisons with no gate at all.
 func (g *Gate) Open() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
 	g.busy -= maxWindow
 	g.window.size = maxWindow
-	g.updateLimit()
 }

@@ -5,16 +5,17 @@ import (
 	"time"
 )
 
-// A ticket is a call that waits for a place.
-type ticket struct {
+// A Ticket is a call that waits for a place.
+type Ticket struct {
+	Caller any // whoever waits; not looked at
+
 	index    int           // in the queue; -1 when it waits no more
-	deadline time.Duration // when it is turned away, since the epoch
+	deadline time.Duration // when it is turned away
 	number   uint64        // in the order of arrival
-	answer   chan error    // gets one value: nil for a place, or why there is none
 }
 
 // queue is a heap of tickets, the first to be turned away on top.
-type queue []*ticket
+type queue []*Ticket
 
 // Len implements [heap.Interface].
 func (q queue) Len() int { return len(q) }
@@ -32,8 +33,8 @@ func (q queue) Swap(i, j int) {
 
 // Push implements [heap.Interface].
 func (q *queue) Push(t any) {
-	t.(*ticket).index = len(*q)
-	*q = append(*q, t.(*ticket))
+	t.(*Ticket).index = len(*q)
+	*q = append(*q, t.(*Ticket))
 }
 
 // Pop implements [heap.Interface].

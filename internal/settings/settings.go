@@ -44,8 +44,8 @@ var Use func(lock any)
 type Parts struct {
 	WallOffset *atomic.Int64 // added to what the wall clock says, in ns
 	Clock      any           // a *clockwatch.Clock
-	Queue      any           // a *waiting.Queue
-	Gate       any           // an *admission.Gate
+	Queue      any           // a *calls.Line
+	Gate       any           // a *calls.Gate
 }
 
 // Inside returns what a test may look at, or change, in a *redlock.Redlock.

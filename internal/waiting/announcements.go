@@ -1,7 +1,6 @@
 package waiting
 
 import (
-	"math/rand/v2"
 	"slices"
 	"time"
 )
@@ -27,9 +26,7 @@ func (a *announcements) add(digest string, i, n int) int {
 
 // Hear is told that node i has freed the resource, in the release that digest
 // names, and that this process is next in line there.
-func (q *Queue) Hear(i int, key, digest string) {
-	q.mu.Lock()
-	now := time.Now()
+func (q *Queue) Hear(i int, key, digest string, now time.Time) {
 	var w *Waiter
 	count := 1
 	g := q.byKey[key]
@@ -38,39 +35,32 @@ func (q *Queue) Hear(i int, key, digest string) {
 		count, w = g.heard.add(digest, i, q.nodes), g.first()
 	}
 	use := w != nil && w.head && count <= q.need
-	pass := !use && (g == nil || !g.heard.used)
-	if use {
+	switch {
+	case use:
 		g.heard.used, g.notified = true, digest
-		w.wakeAt(now.Add(grace*time.Duration(q.need-count)), count < q.need)
-	}
-	q.mu.Unlock()
-	if pass {
-		q.pass(i, key, digest, w == nil)
+		at := now.Add(grace * time.Duration(q.need-count))
+		if count < q.need { // There may be more news by then: not exactly then, or several would meet.
+			at = at.Add(q.random(grace))
+		}
+		w.wakeAt(at)
+	case g == nil || !g.heard.used:
+		q.passes = append(q.passes, Pass{i, key, digest, w == nil})
 	}
 }
 
 // HearLate is Hear for a node that is much slower than a quorum of others. Mostly somebody has had the resource since, and an
 // attempt would only disturb those whose turn it is. So it counts only if others have told of the same release.
-func (q *Queue) HearLate(i int, key, digest string) {
-	q.mu.Lock()
-	g := q.byKey[key]
-	known := g != nil && g.heard.digest == digest
-	leave := g == nil || g.line.Len() == 0
-	q.mu.Unlock()
-	switch {
-	case known:
-		q.Hear(i, key, digest)
-	case leave:
-		q.pass(i, key, digest, true)
+func (q *Queue) HearLate(i int, key, digest string, now time.Time) {
+	switch g := q.byKey[key]; {
+	case g != nil && g.heard.digest == digest:
+		q.Hear(i, key, digest, now)
+	case g == nil || g.line.Len() == 0:
+		q.passes = append(q.passes, Pass{i, key, digest, true})
 	}
 }
 
-// wakeAt has w try at the given time because of a release; if there may be more
-// news by then, not exactly then, or several would meet. Queue.mu is held.
-func (w *Waiter) wakeAt(at time.Time, more bool) {
-	if more {
-		at = at.Add(rand.N(grace))
-	}
+// wakeAt has w try at the given time because of a release.
+func (w *Waiter) wakeAt(at time.Time) {
 	if w.tryAt.IsZero() || at.Before(w.tryAt) {
 		w.tryAt = at
 		w.notify()
@@ -80,23 +70,14 @@ func (w *Waiter) wakeAt(at time.Time, more bool) {
 // GaveWay notes that a release by this process has woken another one, or could wake nobody: who comes next here is to
 // get in line. Until a release finds nobody in line, more processes want the resource, and one that asks at once, as
 // it comes back from other work, would meet it free but reserved as often as not.
-func (q *Queue) GaveWay(key string) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	now := time.Now()
+func (q *Queue) GaveWay(key string, now time.Time) {
 	q.sweep(now)
 	q.of(key, now).yield = now.Add(linger)
 }
 
 // HandOver wakes who waits for the resources here after a release of which no node
 // knew whom to tell: there, nobody is in line, and a newcomer asks at once again.
-func (q *Queue) HandOver(keys []any) {
-	if q.busy.Load() == 0 {
-		return
-	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	now := time.Now()
+func (q *Queue) HandOver(keys []any, now time.Time) {
 	q.sweep(now)
 	for _, key := range keys {
 		g := q.byKey[key.(string)]
@@ -105,7 +86,7 @@ func (q *Queue) HandOver(keys []any) {
 		}
 		g.yield = time.Time{}
 		if w := g.first(); w != nil && w.head {
-			w.wakeAt(now, false)
+			w.wakeAt(now)
 		}
 	}
 }
@@ -115,59 +96,40 @@ func (q *Queue) HandOver(keys []any) {
 // of its resources. It keeps what it was told of for a moment, and with it its place in that line: where others use
 // each of the resources all the time, it would never find all of them free. But it does so once for each holder that
 // it waits for, or one that waits for a lock that is held for long would hold up everybody else.
-func (q *Queue) Refused(w *Waiter, answer error, holder string) {
-	q.mu.Lock()
-	pass := false
+func (q *Queue) Refused(w *Waiter, answer error, holder string, now time.Time) {
+	q.Remember(w, answer, now)
 	switch {
 	case answer == nil || !w.tryAt.IsZero():
 	case len(w.keys) == 1:
-		q.takeNotified(w)
-	case q.isNotified(w) && w.keepUntil.IsZero():
-		if pass = holder == w.keptFor; !pass {
-			w.keptFor, w.keepUntil = holder, time.Now().Add(KeepTime)
-		}
-	}
-	q.mu.Unlock()
-	q.Remember(w, answer)
-	if pass {
+		q.byKey[w.keys[0]].notified = ""
+	case !q.isNotified(w) || !w.keepUntil.IsZero():
+	case holder == w.keptFor:
 		q.PassOn(w)
+	default:
+		w.keptFor, w.keepUntil = holder, now.Add(KeepTime)
 	}
 }
 
 // PassOn tells the next in line of all that w was told of.
 func (q *Queue) PassOn(w *Waiter) {
-	q.mu.Lock()
-	pass := q.takeNotified(w)
 	w.keepUntil = time.Time{}
-	q.mu.Unlock()
-	q.passAll(pass, false)
+	for _, key := range w.keys {
+		if g := q.byKey[key]; g.notified != "" {
+			q.pass(key, g.notified, false)
+			g.notified = ""
+		}
+	}
 }
 
 // isNotified reports whether there is a release that w, a head, was told of, or another one
-// here whose place it took. Queue.mu is held.
+// here whose place it took.
 func (q *Queue) isNotified(w *Waiter) bool {
 	return slices.ContainsFunc(w.keys, func(key string) bool { return q.byKey[key].notified != "" })
 }
 
-// takeNotified returns the releases that w was told of, by key, and forgets them. Queue.mu is held.
-func (q *Queue) takeNotified(w *Waiter) map[string]string {
-	var releases map[string]string
-	for _, key := range w.keys {
-		if g := q.byKey[key]; g.notified != "" {
-			if releases == nil {
-				releases = make(map[string]string, len(w.keys))
-			}
-			releases[key], g.notified = g.notified, ""
-		}
-	}
-	return releases
-}
-
-// passAll tells the next processes in line of releases, by key, on all nodes.
-func (q *Queue) passAll(releases map[string]string, leave bool) {
-	for key, digest := range releases {
-		for i := range q.nodes {
-			q.pass(i, key, digest, leave)
-		}
+// pass tells the next processes in line of a release, on all nodes.
+func (q *Queue) pass(key, digest string, leave bool) {
+	for i := range q.nodes {
+		q.passes = append(q.passes, Pass{i, key, digest, leave})
 	}
 }

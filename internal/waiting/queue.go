@@ -1,16 +1,14 @@
 // Package waiting keeps the calls that wait for resources in this process in order, and knows
 // who of them is to ask the nodes, and when.
 //
-// It does no I/O and knows no node: it is told of messages, and tells the next process in
-// line by a function that it is given. Keys are strings, releases have the digest of their
+// It is rules only: it is told what has happened and when, and says what the next process in
+// line is to be told. Keys are strings, releases have the digest of their
 // token as a name, and answers of nodes are errors that it hands on unread.
 package waiting
 
 import (
 	"container/list"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -22,15 +20,18 @@ import (
 // is decided there, and by nothing but tokens.
 type Queue struct {
 	nodes, need int
+	random      func(d time.Duration) time.Duration // at least 0, and below d
 
-	// pass has the next in line for a key told of a release on node i, if the resource is
-	// free there; leave says that this process does not wait any more.
-	pass func(i int, key, digest string, leave bool)
+	byKey  map[string]*resourceQueue
+	swept  time.Time
+	passes []Pass
+}
 
-	busy  atomic.Int32 // len(byKey): an uncontended Lock looks no further
-	mu    sync.Mutex   // held alone: pass is called without it
-	byKey map[string]*resourceQueue
-	swept time.Time
+// A Pass has the next in line for a key told of a release on a node, if the resource is free there.
+type Pass struct {
+	Node        int
+	Key, Digest string
+	Leave       bool // this process does not wait any more, and leaves the line
 }
 
 // A resourceQueue is what is known of one resource that somebody here waits for, or has waited for a moment ago.
@@ -68,11 +69,20 @@ const (
 	maxPosition = 1000
 )
 
-// NewQueue returns an empty queue for so many nodes and such a quorum. pass tells the next in line for a key of a
-// release on node i, if the resource is free there, and has this process leave the line if it does not wait any more.
-func NewQueue(nodes, need int, pass func(i int, key, digest string, leave bool)) *Queue {
-	return &Queue{nodes: nodes, need: need, pass: pass, byKey: make(map[string]*resourceQueue)}
+// NewQueue returns an empty queue for so many nodes and such a quorum.
+func NewQueue(nodes, need int, random func(d time.Duration) time.Duration) *Queue {
+	return &Queue{nodes: nodes, need: need, random: random, byKey: make(map[string]*resourceQueue)}
 }
+
+// Passes takes what is to be passed on by what has happened.
+func (q *Queue) Passes() []Pass {
+	passes := q.passes
+	q.passes = nil
+	return passes
+}
+
+// Resources is of how many resources something is known.
+func (q *Queue) Resources() int { return len(q.byKey) }
 
 // first returns who is first in the line, nil if it is empty.
 func (g *resourceQueue) first() *Waiter {
@@ -82,19 +92,18 @@ func (g *resourceQueue) first() *Waiter {
 	return nil
 }
 
-// of returns the queue of a key. q.mu is held.
+// of returns the queue of a key.
 func (q *Queue) of(key string, now time.Time) *resourceQueue {
 	g := q.byKey[key]
 	if g == nil {
 		g = new(resourceQueue)
 		q.byKey[key] = g
-		q.busy.Add(1)
 	}
 	g.used = now
 	return g
 }
 
-// sweep forgets the queues at which nothing happens any more. q.mu is held.
+// sweep forgets the queues at which nothing happens any more.
 func (q *Queue) sweep(now time.Time) {
 	if now.Sub(q.swept) < linger {
 		return
@@ -103,41 +112,31 @@ func (q *Queue) sweep(now time.Time) {
 	for key, g := range q.byKey {
 		if g.line.Len() == 0 && now.Sub(g.used) > linger {
 			delete(q.byKey, key)
-			q.busy.Add(-1)
 		}
 	}
 }
 
 // JoinBehind has a new waiter join if others wait for one of its resources here, or if this process has lately woken
-// another one for it: to ask at once would be to jump the queue. Otherwise it returns nil.
-func (q *Queue) JoinBehind(keys []any, delay time.Duration, began time.Time) *Waiter {
-	if q.busy.Load() == 0 {
-		return nil
-	}
-	w := NewWaiter(keys, delay, began)
-	q.mu.Lock()
-	defer q.mu.Unlock()
+// another one for it: to ask at once would be to jump the queue. It reports whether it has joined.
+func (q *Queue) JoinBehind(w *Waiter) bool {
 	q.sweep(w.began)
 	for _, key := range w.keys {
 		if g := q.byKey[key]; g != nil && (g.line.Len() > 0 || w.began.Before(g.yield)) {
-			q.joinLocked(w, w.began)
-			return w
+			q.join(w, w.began)
+			return true
 		}
 	}
-	return nil
+	return false
 }
 
 // Join puts w at the end of the lines. It has just asked.
-func (q *Queue) Join(w *Waiter) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	now := time.Now()
+func (q *Queue) Join(w *Waiter, now time.Time) {
 	q.sweep(now)
-	q.joinLocked(w, now)
+	q.join(w, now)
 	w.turn = false
 }
 
-func (q *Queue) joinLocked(w *Waiter, now time.Time) {
+func (q *Queue) join(w *Waiter, now time.Time) {
 	for _, key := range w.keys {
 		g := q.of(key, now)
 		w.places = append(w.places, g.line.PushBack(w))
@@ -151,8 +150,6 @@ func (q *Queue) joinLocked(w *Waiter, now time.Time) {
 
 // Again has a head try at once, if it has not got in line on the nodes.
 func (q *Queue) Again(w *Waiter) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
 	if w.head {
 		w.turn = true
 		w.notify()
@@ -162,8 +159,6 @@ func (q *Queue) Again(w *Waiter) {
 // Listening has all heads try again: from now on they can get in line, and what
 // was released before they may not have heard of.
 func (q *Queue) Listening() {
-	q.mu.Lock()
-	defer q.mu.Unlock()
 	for _, g := range q.byKey {
 		if w := g.first(); w != nil && w.head {
 			w.turn = true
@@ -172,7 +167,7 @@ func (q *Queue) Listening() {
 	}
 }
 
-// promote makes w a head if it is first in all its lines. q.mu is held.
+// promote makes w a head if it is first in all its lines.
 func (q *Queue) promote(w *Waiter) {
 	for _, e := range w.places {
 		if e.Prev() != nil {
@@ -185,8 +180,6 @@ func (q *Queue) promote(w *Waiter) {
 
 // Position is the last of w's places in its lines: 1 is a head's.
 func (q *Queue) Position(w *Waiter) int {
-	q.mu.Lock()
-	defer q.mu.Unlock()
 	most := 1
 	for _, place := range w.places {
 		n := 1
@@ -201,9 +194,7 @@ func (q *Queue) Position(w *Waiter) int {
 // Leave takes w out of its lines, and those that are first now become heads. If it
 // is in line on the nodes, has not got the lock, and nobody here takes its place, it
 // leaves those lines, too, and the next process is told of what w may have heard.
-func (q *Queue) Leave(w *Waiter, got bool) {
-	q.mu.Lock()
-	now := time.Now()
+func (q *Queue) Leave(w *Waiter, got bool, now time.Time) {
 	firsts := make([]bool, len(w.keys))
 	for i, key := range w.keys {
 		g := q.byKey[key]
@@ -218,7 +209,6 @@ func (q *Queue) Leave(w *Waiter, got bool) {
 	if got {
 		keepUntil, keptFor = time.Time{}, ""
 	}
-	pass := make(map[string]string)
 	for i, key := range w.keys {
 		g := q.byKey[key]
 		next := g.first()
@@ -236,16 +226,14 @@ func (q *Queue) Leave(w *Waiter, got bool) {
 			g.notifyAll()
 		}
 		if g.inLine && !got {
-			pass[key] = g.notified // Of a message that is still on its way, Hear tells the next.
+			q.pass(key, g.notified, true) // Of a message that is still on its way, Hear tells the next.
 		}
 		g.inLine, g.notified = false, ""
 	}
-	q.mu.Unlock()
-	q.passAll(pass, true)
 }
 
 // notifyAll has those in a line look whether they have to ask for themselves: when its first is no head any more, or
-// when their retry delays have come to differ. Queue.mu is held.
+// when their retry delays have come to differ.
 func (g *resourceQueue) notifyAll() {
 	for e := g.line.Front(); e != nil; e = e.Next() {
 		e.Value.(*Waiter).notify()
@@ -254,8 +242,6 @@ func (g *resourceQueue) notifyAll() {
 
 // State returns how things stand with w, which is in line.
 func (q *Queue) State(w *Waiter) State {
-	q.mu.Lock()
-	defer q.mu.Unlock()
 	s := State{Head: w.head, Turn: w.turn, TryAt: w.tryAt, KeepUntil: w.keepUntil}
 	for _, key := range w.keys {
 		g := q.byKey[key]
@@ -267,8 +253,6 @@ func (q *Queue) State(w *Waiter) State {
 // Begin notes that w, a head, makes an attempt, with which it may get in line on the nodes.
 // What is heard from here on is news for the next one.
 func (q *Queue) Begin(w *Waiter, inLine bool) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
 	if inLine {
 		for _, key := range w.keys {
 			q.byKey[key].inLine = true
@@ -278,23 +262,19 @@ func (q *Queue) Begin(w *Waiter, inLine bool) {
 }
 
 // Remember keeps what the nodes have answered w for others in its lines; nil: nothing. It is not changed any more.
-func (q *Queue) Remember(w *Waiter, answer error) {
+func (q *Queue) Remember(w *Waiter, answer error, now time.Time) {
 	if answer == nil {
 		return
 	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
 	for _, key := range w.keys {
 		g := q.byKey[key]
-		g.answer, g.answered = answer, time.Now()
+		g.answer, g.answered = answer, now
 	}
 }
 
 // Answer is what the nodes have answered, not before since, somebody in a line in which
 // w is behind, or else was behind; nil if there is no such answer.
 func (q *Queue) Answer(w *Waiter, since time.Time) (answer error) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
 	for i, key := range w.keys {
 		g := q.byKey[key]
 		if g.answer == nil || g.answered.Before(since) {
@@ -310,8 +290,6 @@ func (q *Queue) Answer(w *Waiter, since time.Time) (answer error) {
 
 // Waits reports whether somebody here is in line for one of the keys.
 func (q *Queue) Waits(keys []any) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
 	return slices.ContainsFunc(keys, func(key any) bool {
 		g := q.byKey[key.(string)]
 		return g != nil && g.line.Len() > 0
@@ -320,10 +298,34 @@ func (q *Queue) Waits(keys []any) bool {
 
 // Len returns of how many resources something is known, and how many waiters are in their lines.
 func (q *Queue) Len() (resources, waiters int) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
 	for _, g := range q.byKey {
 		waiters += g.line.Len()
 	}
 	return len(q.byKey), waiters
+}
+
+// A Standing is how a waiter stands in its lines.
+type Standing struct {
+	Position int       // see Queue.Position
+	Answer   error     // what the nodes have last answered somebody in a line in which it is behind; nil: nothing
+	At       time.Time // when that was
+}
+
+// Standings returns how every waiter stands, by a single look at each line.
+func (q *Queue) Standings() map[*Waiter]Standing {
+	all := make(map[*Waiter]Standing)
+	for _, g := range q.byKey {
+		n := 0
+		for e := g.line.Front(); e != nil; e = e.Next() {
+			n = min(n+1, maxPosition)
+			w := e.Value.(*Waiter)
+			s := all[w]
+			s.Position = max(s.Position, n)
+			if n > 1 && g.answer != nil && g.answered.After(s.At) {
+				s.Answer, s.At = g.answer, g.answered
+			}
+			all[w] = s
+		}
+	}
+	return all
 }

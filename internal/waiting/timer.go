@@ -1,8 +1,6 @@
 package waiting
 
 import (
-	"context"
-	"math/rand/v2"
 	"time"
 
 	"github.com/seed6c881748/redlock/internal/admission"
@@ -28,9 +26,9 @@ type Pace struct {
 	Counted bool                           // it has to know of each retry, also while it is no head
 }
 
-// A Timer is a waiter's sleep between two attempts. It is not safe for concurrent use.
+// A Timer says how long a waiter sleeps between two attempts.
 type Timer struct {
-	q        *Queue
+	random   func(d time.Duration) time.Duration // at least 0, and below d
 	w        *Waiter
 	pace     Pace
 	tick     time.Time // when the next timed retry is due
@@ -43,8 +41,10 @@ type Timer struct {
 	overload admission.Backoff
 }
 
-// NewTimer returns the timer of a waiter that is in line.
-func NewTimer(q *Queue, w *Waiter, p Pace) *Timer { return &Timer{q: q, w: w, pace: p} }
+// NewTimer returns the timer of a waiter that is in line. random is at least 0, and below d.
+func NewTimer(w *Waiter, p Pace, random func(d time.Duration) time.Duration) *Timer {
+	return &Timer{random: random, w: w, pace: p, overload: admission.Backoff{Random: random}}
+}
 
 // Note takes in whether an attempt has failed because of an overload, and whether it was a timed
 // one; see [admission.Backoff].
@@ -55,18 +55,18 @@ func (t *Timer) Note(overload, timed bool) { t.overload.Note(overload, timed) }
 const MinTick = time.Millisecond
 
 // SetTick sets when the next timed retry is due, by its number, or at once and false if there is to be none.
-func (t *Timer) SetTick(head bool, number int) (more bool) {
+func (t *Timer) SetTick(head bool, number int, now time.Time) (more bool) {
 	t.putOff = false
 	d := t.pace.Delay(number)
 	if d < 0 {
-		t.tick = time.Now()
+		t.tick = now
 		return false
 	}
 	d = t.overload.Delay(d, t.pace.Limit)
 	if !head {
 		d = max(d, MinTick)
 	}
-	t.tick = time.Now().Add(d)
+	t.tick = now.Add(d)
 	return true
 }
 
@@ -76,31 +76,8 @@ func (t *Timer) Ticks(s State) bool {
 	return t.pace.Counted || s.Alone
 }
 
-// Sleep returns when an attempt is due. It also returns when ctx or closing has ended, with the
-// error that ended returns then.
-func (t *Timer) Sleep(ctx context.Context, closing <-chan struct{}, ended func() error) (why Reason, s State, err error) {
-	for {
-		now := time.Now()
-		s = t.q.State(t.w)
-		why, at := t.due(s)
-		if err := ended(); err != nil || !at.IsZero() && !at.After(now) {
-			return why, s, err
-		}
-		var alarm <-chan time.Time
-		if !at.IsZero() {
-			alarm = time.After(at.Sub(now))
-		}
-		select {
-		case <-t.w.signal:
-		case <-alarm:
-		case <-ctx.Done():
-		case <-closing:
-		}
-	}
-}
-
-// due is the next reason for an attempt, and when it is due; zero: not before a signal.
-func (t *Timer) due(s State) (why Reason, at time.Time) {
+// Due is the next reason for an attempt, and when it is due; zero: not before the waiter is notified.
+func (t *Timer) Due(s State) (why Reason, at time.Time) {
 	if s.Turn {
 		return ByTurn, t.w.began
 	}
@@ -139,8 +116,7 @@ type Refusal struct {
 // that is known. If it was extended instead, and again, the next guess is later each time: a
 // holder that keeps a short lock is not to be asked after all the time. A guess that came too
 // early, because not all nodes had been waited for, is no sign of an extension.
-func (t *Timer) Expect(why Reason, no Refusal) {
-	now := time.Now()
+func (t *Timer) Expect(why Reason, no Refusal, now time.Time) {
 	t.ExpectNothing()
 	if why != ByTick && t.overload.Overloaded() {
 		// It was told of something, and could not look: it is to, without being counted.
@@ -156,7 +132,7 @@ func (t *Timer) Expect(why Reason, no Refusal) {
 	}
 	t.after, t.ends = no.Holder, ends
 	if no.Known && no.Free <= t.pace.MaxWait {
-		wait := (no.Free + expiryMargin + rand.N(2*expiryMargin)) << t.extended
+		wait := (no.Free + expiryMargin + t.random(2*expiryMargin)) << t.extended
 		t.expiry = now.Add(min(wait, t.pace.MaxWait))
 	}
 }
@@ -165,8 +141,8 @@ func (t *Timer) Expect(why Reason, no Refusal) {
 // that is expected: if who it is for does not come, nobody else is told. It does so once, and then returns false: the
 // retry counts, also if it gave way again, or there might be no end to the wait of a call that is to make three. Nor
 // does it if something else keeps the resource for longer than reservations last.
-func (t *Timer) PutOff() bool {
-	if t.putOff || t.tick.After(t.expiry) || time.Until(t.expiry) > MaxPutOff {
+func (t *Timer) PutOff(now time.Time) bool {
+	if t.putOff || t.tick.After(t.expiry) || t.expiry.Sub(now) > MaxPutOff {
 		return false
 	}
 	t.putOff, t.tick = true, t.expiry
@@ -176,11 +152,3 @@ func (t *Timer) PutOff() bool {
 
 // ExpectNothing is Expect after an attempt that was cut short.
 func (t *Timer) ExpectNothing() { t.expiry = time.Time{} }
-
-// Jitter returns a time that is uniform in delay ± jitter.
-func Jitter(delay, jitter time.Duration) time.Duration {
-	if jitter == 0 {
-		return delay
-	}
-	return delay - jitter + rand.N(2*jitter+1)
-}

@@ -1,6 +1,7 @@
 package waiting
 
 import (
+	"math/rand/v2"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,11 +15,11 @@ func TestTimerMakesGoodAGuessThatCameTooEarly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		timer := timerOf(t)
 		ends := time.Now().Add(870 * time.Millisecond)
-		timer.Expect(ByTurn, Refusal{Holder: "h", Left: time.Until(ends), Free: 100 * time.Millisecond, Known: true})
+		timer.Expect(ByTurn, Refusal{Holder: "h", Left: time.Until(ends), Free: 100 * time.Millisecond, Known: true}, time.Now())
 		requireExpiry(t, timer, 100*time.Millisecond)
 		time.Sleep(time.Until(timer.expiry))
 		left := time.Until(ends)
-		timer.Expect(ByExpiry, Refusal{Holder: "h", Left: left, Free: left, Known: true})
+		timer.Expect(ByExpiry, Refusal{Holder: "h", Left: left, Free: left, Known: true}, time.Now())
 		requireExpiry(t, timer, left)
 	})
 }
@@ -30,7 +31,7 @@ func TestTimerAsksLessOftenAfterAHolderThatIsExtended(t *testing.T) {
 		timer := timerOf(t)
 		kept := func(why Reason, holder string, times time.Duration) {
 			t.Helper()
-			timer.Expect(why, Refusal{Holder: holder, Left: 100 * time.Millisecond, Free: 100 * time.Millisecond, Known: true})
+			timer.Expect(why, Refusal{Holder: holder, Left: 100 * time.Millisecond, Free: 100 * time.Millisecond, Known: true}, time.Now())
 			wait := time.Until(timer.expiry)
 			assert.GreaterOrEqual(t, wait, times*(100*time.Millisecond+expiryMargin))
 			assert.LessOrEqual(t, wait, times*(100*time.Millisecond+3*expiryMargin))
@@ -48,10 +49,9 @@ func TestTimerAsksLessOftenAfterAHolderThatIsExtended(t *testing.T) {
 
 func timerOf(t *testing.T) *Timer {
 	t.Helper()
-	q := NewQueue(5, 3, func(int, string, string, bool) {})
-	w := NewWaiter([]any{"x"}, time.Minute, time.Now())
-	q.Join(w)
-	return NewTimer(q, w, Pace{MaxWait: time.Minute})
+	q, w := NewQueue(5, 3, rand.N), waiter("x")
+	q.Join(w, time.Now())
+	return NewTimer(w, Pace{MaxWait: time.Minute}, rand.N)
 }
 
 // requireExpiry checks that the holder's keys are awaited to expire in free.
@@ -67,7 +67,7 @@ func TestTimerAsksAtTheEndOfEachReservation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		timer := timerOf(t)
 		for _, why := range []Reason{ByTurn, ByExpiry, ByExpiry, ByExpiry} {
-			timer.Expect(why, Refusal{Left: ReservedFor, Free: ReservedFor, Known: true})
+			timer.Expect(why, Refusal{Left: ReservedFor, Free: ReservedFor, Known: true}, time.Now())
 			requireExpiry(t, timer, ReservedFor)
 			time.Sleep(time.Until(timer.expiry))
 		}
@@ -80,25 +80,25 @@ func TestTimerPutsARetryOffOnce(t *testing.T) {
 		timer := timerOf(t)
 		timer.pace.Delay = func(int) time.Duration { return time.Second }
 		for range 2 {
-			timer.SetTick(true, 1)
+			timer.SetTick(true, 1, time.Now())
 			time.Sleep(time.Second)
-			timer.Expect(ByTick, Refusal{Left: time.Hour, Free: time.Hour, Known: true})
-			assert.False(t, timer.PutOff(), "enough nodes are held for longer")
-			timer.Expect(ByTick, Refusal{})
-			assert.False(t, timer.PutOff(), "not known")
-			timer.Expect(ByTick, Refusal{Left: ReservedFor, Free: ReservedFor, Known: true})
-			assert.True(t, timer.PutOff())
+			timer.Expect(ByTick, Refusal{Left: time.Hour, Free: time.Hour, Known: true}, time.Now())
+			assert.False(t, timer.PutOff(time.Now()), "enough nodes are held for longer")
+			timer.Expect(ByTick, Refusal{}, time.Now())
+			assert.False(t, timer.PutOff(time.Now()), "not known")
+			timer.Expect(ByTick, Refusal{Left: ReservedFor, Free: ReservedFor, Known: true}, time.Now())
+			assert.True(t, timer.PutOff(time.Now()))
 			assert.LessOrEqual(t, time.Until(timer.tick), ReservedFor+3*expiryMargin)
 			assert.Zero(t, timer.expiry, "the retry is the look")
 			time.Sleep(time.Until(timer.tick))
-			timer.Expect(ByTick, Refusal{Left: ReservedFor, Free: ReservedFor, Known: true})
-			assert.False(t, timer.PutOff())
+			timer.Expect(ByTick, Refusal{Left: ReservedFor, Free: ReservedFor, Known: true}, time.Now())
+			assert.False(t, timer.PutOff(time.Now()))
 			assert.NotZero(t, timer.expiry)
 		}
-		timer.SetTick(true, 1)
+		timer.SetTick(true, 1, time.Now())
 		due := timer.tick
-		timer.Expect(ByTurn, Refusal{Left: ReservedFor, Free: ReservedFor, Known: true})
-		assert.False(t, timer.PutOff(), "it comes later, anyway")
+		timer.Expect(ByTurn, Refusal{Left: ReservedFor, Free: ReservedFor, Known: true}, time.Now())
+		assert.False(t, timer.PutOff(time.Now()), "it comes later, anyway")
 		assert.Equal(t, due, timer.tick)
 		assert.NotZero(t, timer.expiry)
 	})

@@ -10,9 +10,8 @@ type Waiter struct {
 	began  time.Time
 	keys   []string
 	delay  time.Duration // between its timed retries
-	signal chan struct{} // 1: look at the fields below
+	notify func()        // it is to look at the fields below
 
-	// Guarded by Queue.mu.
 	places    []*list.Element // in the lines of the keys, in their order; nil: in none
 	head      bool
 	turn      bool      // it is to try at once: it has become head, or can get in line now
@@ -22,9 +21,9 @@ type Waiter struct {
 }
 
 // NewWaiter returns a waiter for the keys, which are strings, each once, in the same order in
-// all of them, with the delay between its timed retries. Its call began then.
-func NewWaiter(keys []any, delay time.Duration, began time.Time) *Waiter {
-	w := &Waiter{began: began, keys: make([]string, len(keys)), delay: delay, signal: make(chan struct{}, 1)}
+// all of them, with the delay between its timed retries. Its call began then. notify has it look at its [State] again.
+func NewWaiter(keys []any, delay time.Duration, began time.Time, notify func()) *Waiter {
+	w := &Waiter{began: began, keys: make([]string, len(keys)), delay: delay, notify: notify}
 	for i, key := range keys {
 		w.keys[i] = key.(string)
 	}
@@ -33,14 +32,6 @@ func NewWaiter(keys []any, delay time.Duration, began time.Time) *Waiter {
 
 // Began is when its call began.
 func (w *Waiter) Began() time.Time { return w.began }
-
-// notify has the waiter look at its fields. Queue.mu is held.
-func (w *Waiter) notify() {
-	select {
-	case w.signal <- struct{}{}:
-	default:
-	}
-}
 
 // A State is how things stand with a waiter.
 type State struct {

@@ -18,7 +18,7 @@ const redigo = "github.com/gomodule/redigo/redis"
 var mayImport = map[string][]string{
 	"internal/admission":  {},
 	"internal/brief":      {},
-	"internal/calls":      {},
+	"internal/calls":      {"internal/admission", "internal/waiting"},
 	"internal/clockwatch": {},
 	"internal/conn":       {redigo, "internal/brief", "internal/redigo"},
 	"internal/redigo":     {redigo},

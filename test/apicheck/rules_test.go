@@ -14,7 +14,7 @@ import (
 
 // The packages of rules: what they decide follows from what they are given, so that a search can run them. What they
 // import of this module is listed, too.
-var rules = []string{"internal/brief", "internal/lease", "internal/node"}
+var rules = []string{"internal/admission", "internal/brief", "internal/lease", "internal/node", "internal/waiting"}
 
 // notInRules are packages whose use would hide something that happens from whoever drives the rules.
 var notInRules = []string{"sync", "net", "context", "os", "math/rand", "crypto/rand", "runtime", "io", "log", "syscall", "unsafe", redigo}

@@ -80,7 +80,7 @@ func runSemaphore(s *sim) {
 		s.recover()
 	}
 	for _, c := range s.open() {
-		if _, left := testkit.QueueOf(c.r).Len(); left > 0 {
+		if _, left := testkit.WaitersOf(c.r); left > 0 {
 			s.failf("(9) %d places in the lines at %s are taken", left, c.name)
 		}
 	}

@@ -256,7 +256,7 @@ func (ws *waitingSim) finish() {
 		if st := c.r.Stats(); st.Waiting != 0 {
 			s.failf("(9) %d calls of %s still wait", st.Waiting, c.name)
 		}
-		if _, left := testkit.QueueOf(c.r).Len(); left > 0 {
+		if _, left := testkit.WaitersOf(c.r); left > 0 {
 			s.failf("(9) %d places in the lines at %s are taken", left, c.name)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed6c881748/redlock/internal/admission"
+	"github.com/seed6c881748/redlock/internal/calls"
 	"github.com/seed6c881748/redlock/internal/clockwatch"
 	"github.com/seed6c881748/redlock/internal/conn"
 	"github.com/seed6c881748/redlock/internal/settings"
@@ -231,12 +231,18 @@ func ClockOf(r *redlock.Redlock) *clockwatch.Clock {
 	return settings.Inside(r).Clock.(*clockwatch.Clock)
 }
 
-// QueueOf returns the lines of those who wait in this process.
-func QueueOf(r *redlock.Redlock) *waiting.Queue { return settings.Inside(r).Queue.(*waiting.Queue) }
+// LineOf returns those who wait in this process.
+func LineOf(r *redlock.Redlock) *calls.Line { return settings.Inside(r).Queue.(*calls.Line) }
+
+// WaitersOf returns of how many resources something is known there, and how many wait.
+func WaitersOf(r *redlock.Redlock) (resources, waiters int) {
+	LineOf(r).Do(func(q *waiting.Queue, _ time.Time) { resources, waiters = q.Len() })
+	return resources, waiters
+}
 
 // AdmissionOf returns what decides how many of its calls may ask the nodes at the same time.
-func AdmissionOf(r *redlock.Redlock) *admission.Gate {
-	return settings.Inside(r).Gate.(*admission.Gate)
+func AdmissionOf(r *redlock.Redlock) *calls.Gate {
+	return settings.Inside(r).Gate.(*calls.Gate)
 }
 
 // Validity is how long a lock of this ttl lasts from the start of its attempt, with the default

@@ -1,4 +1,4 @@
-package waiting
+package calls
 
 import (
 	"cmp"
@@ -7,22 +7,24 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/seed6c881748/redlock/internal/waiting"
 )
 
-// A Call describes a call that waits. What is in it is not changed.
+// A Call describes a call that waits for a lock. What is in it is not changed.
 type Call struct {
 	Resources           []string
 	Owner               string
 	Since               time.Time // when it began to wait, or those did on whose behalf it does
 	Attempts            int       // how many it has made
-	Position            int       // see Queue.Position; 0 for one that polls
+	Position            int       // see waiting.Queue.Position; 0 for one that polls
 	Err                 error     // what its last attempt saw
 	Holder, HolderOwner string    // of whom it waits for: digest and label
 	HolderSince         time.Time // when one of the calls that wait now was first refused for that holder
 }
 
-// Calls are the calls that wait. The zero value is empty. It is safe for concurrent use.
-type Calls struct {
+// Waiting are the calls that wait for a lock. The zero value is empty. It is safe for concurrent use.
+type Waiting struct {
 	mu sync.Mutex // calls nothing
 
 	// Entries, in the order in which their calls began to wait: own wait for themselves, onBehalf for others. Of
@@ -38,10 +40,10 @@ type Since = atomic.Pointer[time.Time]
 
 // An Entry is a call's place among them. Only the goroutine of the call uses it.
 type Entry struct {
-	Queued   *Waiter // nil: the call polls
-	OnBehalf *Since  // nil: it waits for itself
+	Queued   *waiting.Waiter // nil: the call polls
+	OnBehalf *Since          // nil: it waits for itself
 
-	// Guarded by Calls.mu, but that only the call's goroutine sets place.
+	// Guarded by Waiting.mu, but that only the call's goroutine sets place.
 	place  *list.Element // nil: the call does not wait
 	call   Call
 	noted  time.Time // when the call was noted last
@@ -56,7 +58,7 @@ type holder struct {
 }
 
 // Note notes that the call of e waits, or how it does so now.
-func (w *Calls) Note(e *Entry, c Call) {
+func (w *Waiting) Note(e *Entry, c Call) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now := time.Now()
@@ -73,7 +75,7 @@ func (w *Calls) Note(e *Entry, c Call) {
 }
 
 // Remove notes that the call of e does not wait any more, if it ever did.
-func (w *Calls) Remove(e *Entry) {
+func (w *Waiting) Remove(e *Entry) {
 	if e.place == nil {
 		return
 	}
@@ -84,14 +86,14 @@ func (w *Calls) Remove(e *Entry) {
 	e.holder, e.place = nil, nil
 }
 
-func (w *Calls) among(e *Entry) *list.List {
+func (w *Waiting) among(e *Entry) *list.List {
 	if e.OnBehalf != nil {
 		return &w.onBehalf
 	}
 	return &w.own
 }
 
-// since is since when somebody waits by the call. Calls.mu is held.
+// since is since when somebody waits by the call. Waiting.mu is held.
 func (e *Entry) since() time.Time {
 	if e.OnBehalf != nil {
 		if t := e.OnBehalf.Load(); t != nil {
@@ -102,7 +104,7 @@ func (e *Entry) since() time.Time {
 }
 
 // join adds a call to those that were told of a holder. w.mu is held.
-func (w *Calls) join(digest string, now time.Time) *holder {
+func (w *Waiting) join(digest string, now time.Time) *holder {
 	if w.holders == nil {
 		w.holders = make(map[string]*holder)
 	}
@@ -116,7 +118,7 @@ func (w *Calls) join(digest string, now time.Time) *holder {
 }
 
 // leave takes one away; h may be nil. w.mu is held.
-func (w *Calls) leave(h *holder) {
+func (w *Waiting) leave(h *holder) {
 	if h == nil {
 		return
 	}
@@ -127,7 +129,7 @@ func (w *Calls) leave(h *holder) {
 
 // Oldest is for how long the longest of the calls has waited; 0 if none waits. It costs the same for any number
 // of those that wait for themselves.
-func (w *Calls) Oldest() time.Duration {
+func (w *Waiting) Oldest() time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	oldest := time.Duration(0)
@@ -142,22 +144,23 @@ func (w *Calls) Oldest() time.Duration {
 
 // All returns the calls, the longest wait first, with how they stand in the queue. Those behind others ask seldom or
 // never: what somebody ahead was answered since stands for what they have seen, as see writes it into a call.
-func (w *Calls) All(q *Queue, see func(c *Call, answer error)) []Call {
-	standings := q.standings()
+func (w *Waiting) All(line *Line, see func(c *Call, answer error)) []Call {
+	var standings map[*waiting.Waiter]waiting.Standing
+	line.Do(func(q *waiting.Queue, _ time.Time) { standings = q.Standings() })
 	w.mu.Lock()
 	calls := make([]Call, 0, w.own.Len()+w.onBehalf.Len())
 	for _, all := range []*list.List{&w.own, &w.onBehalf} {
 		for at := all.Front(); at != nil; at = at.Next() {
 			e := at.Value.(*Entry)
 			c, s := e.call, standings[e.Queued]
-			c.Position, c.Since = s.position, e.since()
-			if s.answer != nil && s.at.After(e.noted) {
-				see(&c, s.answer)
+			c.Position, c.Since = s.Position, e.since()
+			if s.Answer != nil && s.At.After(e.noted) {
+				see(&c, s.Answer)
 			}
 			if h := w.holders[c.Holder]; h != nil {
 				c.HolderSince = h.since
 			} else if c.Holder != "" {
-				c.HolderSince = s.at // The call that was told so has not noted it yet.
+				c.HolderSince = s.At // The call that was told so has not noted it yet.
 			}
 			calls = append(calls, c)
 		}
@@ -167,32 +170,4 @@ func (w *Calls) All(q *Queue, see func(c *Call, answer error)) []Call {
 		return cmp.Or(a.Since.Compare(b.Since), slices.Compare(a.Resources, b.Resources), cmp.Compare(a.Position, b.Position))
 	})
 	return calls
-}
-
-// A standing is how a waiter stands in its lines.
-type standing struct {
-	position int       // see Queue.Position
-	answer   error     // what the nodes have last answered somebody in a line in which it is behind; nil: nothing
-	at       time.Time // when that was
-}
-
-// standings returns how every waiter stands, by a single look at each line.
-func (q *Queue) standings() map[*Waiter]standing {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	all := make(map[*Waiter]standing)
-	for _, g := range q.byKey {
-		n := 0
-		for e := g.line.Front(); e != nil; e = e.Next() {
-			n = min(n+1, maxPosition)
-			w := e.Value.(*Waiter)
-			s := all[w]
-			s.position = max(s.position, n)
-			if n > 1 && g.answer != nil && g.answered.After(s.at) {
-				s.answer, s.at = g.answer, g.answered
-			}
-			all[w] = s
-		}
-	}
-	return all
 }

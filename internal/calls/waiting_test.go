@@ -1,4 +1,4 @@
-package waiting
+package calls
 
 import (
 	"testing"
@@ -11,9 +11,9 @@ import (
 // Calls come and go in any order: the oldest is always the first that is left.
 func TestCallsKnowTheOldest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := NewQueue(3, 2, func(int, string, string, bool) {})
+		q := NewLine(3, 2, nil)
 		for _, order := range [][]int{{0, 1, 2}, {2, 1, 0}, {1, 0, 2}, {1, 2, 0}} {
-			var calls Calls
+			var calls Waiting
 			entries := make([]Entry, 3)
 			for i := range entries {
 				calls.Remove(&entries[i]) // It has not waited.
@@ -49,9 +49,9 @@ func TestCallsKnowTheOldest(t *testing.T) {
 // A holder is known from the first call that was refused for it to the last one.
 func TestCallsKnowSinceWhenAHolderHasIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := NewQueue(3, 2, func(int, string, string, bool) {})
+		q := NewLine(3, 2, nil)
 		start := time.Now()
-		var calls Calls
+		var calls Waiting
 		var a, b Entry
 		since := func(want ...time.Duration) {
 			t.Helper()

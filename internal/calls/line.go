@@ -1,0 +1,38 @@
+package calls
+
+import (
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/seed6c881748/redlock/internal/waiting"
+)
+
+// A Line is a [waiting.Queue] that several goroutines use.
+type Line struct {
+	pass  func(p waiting.Pass)
+	known atomic.Int32 // resources: an uncontended Lock looks no further
+	mu    sync.Mutex   // held alone: pass is called without it
+	rules *waiting.Queue
+}
+
+// NewLine returns an empty line for so many nodes and such a quorum. pass tells the next process.
+func NewLine(nodes, need int, pass func(p waiting.Pass)) *Line {
+	return &Line{pass: pass, rules: waiting.NewQueue(nodes, need, rand.N[time.Duration])}
+}
+
+// IsEmpty reports whether nothing is known of any resource.
+func (l *Line) IsEmpty() bool { return l.known.Load() == 0 }
+
+// Do has f use the queue, now, and then passes on what is to be.
+func (l *Line) Do(f func(q *waiting.Queue, now time.Time)) {
+	l.mu.Lock()
+	f(l.rules, time.Now())
+	passes := l.rules.Passes()
+	l.known.Store(int32(l.rules.Resources()))
+	l.mu.Unlock()
+	for _, p := range passes {
+		l.pass(p)
+	}
+}
