@@ -5,9 +5,8 @@ import "time"
 // maxDelay bounds what a row of overloads makes of a shorter delay.
 const maxDelay = 5 * time.Second
 
-// A Backoff has a caller wait longer after each attempt of a row that failed because of an
-// overload: callers that are turned away must not be back at once, or they only make the
-// queue longer.
+// A Backoff has a caller wait longer after each attempt of a row that failed because of an overload: callers that are
+// turned away must not be back at once, or they only make the queue longer.
 type Backoff struct {
 	Random func(d time.Duration) time.Duration // at least 0, and below d
 

@@ -95,7 +95,7 @@ func (h *Hold) Tick(now time.Time) (e Effect) {
 			e |= Leave
 			h.left = true
 		}
-	case h.Cause == Undecided && !h.next.IsZero() && !now.Before(h.next):
+	case !h.next.IsZero() && !now.Before(h.next):
 		e |= Extend
 		h.next, h.extending = time.Time{}, true
 	}

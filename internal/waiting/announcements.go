@@ -121,8 +121,7 @@ func (q *Queue) PassOn(w *Waiter) {
 	}
 }
 
-// isNotified reports whether there is a release that w, a head, was told of, or another one
-// here whose place it took.
+// isNotified reports whether there is a release that w, a head, was told of, or another one here whose place it took.
 func (q *Queue) isNotified(w *Waiter) bool {
 	return slices.ContainsFunc(w.keys, func(key string) bool { return q.byKey[key].notified != "" })
 }

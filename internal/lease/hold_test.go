@@ -1,0 +1,346 @@
+package lease
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+)
+
+// A course is a lock that is kept, extended and released, by any way on which that may go. A tick of its clock is 10 ms,
+// its ttl gives nine of them, and what hangs on time is looked at between two ticks. The search below visits every course.
+type course struct {
+	lease   Lease
+	hold    Hold
+	now     time.Duration
+	keeping bool            // the hold's extension is under way
+	asked   []time.Duration // when those began that are under way; the hold's first
+	short   int             // calls of Extend with half of the ttl that may still come
+	begun   Verdict         // what the release was to find, once it has begun
+	late    bool            // the timer may be late by a tick
+	healthy bool            // all extensions come in time, and nobody calls Extend by less
+	limits  bool            // there are a stop time and a max hold
+	until   time.Duration   // the latest that anybody was promised
+	warned  bool            // since the last success
+	from    *course         // the one before, and what has happened since
+	move    string
+}
+
+const tick = 10 * time.Millisecond
+
+var begin = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+
+var courseRules = &Config{
+	Need:   1,
+	Clock:  func(now time.Time) (time.Time, time.Duration) { return now, 0 },
+	Random: func(time.Duration) time.Duration { return 0 },
+}
+
+func (c *course) at() time.Time { return begin.Add(c.now) }
+
+func newCourse(healthy, late, limits bool) *course {
+	c := &course{healthy: healthy, late: late, limits: limits, short: 1}
+	r := Round{Config: courseRules, Verdict: Granted, Start: begin, Validity: 9 * tick}
+	c.lease = r.Got()
+	c.until = 9 * tick
+	c.hold = Hold{}
+	if limits {
+		c.hold.StopTime, c.hold.MaxHold = 2*tick, 15*tick
+	}
+	if healthy {
+		c.short = 0
+	}
+	c.hold.Lease = &c.lease
+	c.hold.Keep()
+	return c
+}
+
+func (c *course) clone() *course {
+	d := *c
+	d.hold.Lease, d.from = &d.lease, c
+	d.asked = slices.Clone(c.asked)
+	return &d
+}
+
+// String is what has happened.
+func (c *course) String() string {
+	if c.from == nil {
+		return ""
+	}
+	return fmt.Sprintf("%v\n%v %s", c.from, c.now, c.move)
+}
+
+// A courseKey is what tells courses apart: times are those from now on, and what is long over is the same.
+type courseKey struct {
+	keeping, again, late, extending, warned, told, left bool
+	asked                                               [2]time.Duration
+	short, calls                                        int
+	begun, ended, before, cause                         Verdict
+	release                                             Release
+	promised, until, pace, next, now                    time.Duration
+}
+
+func (c *course) key() courseKey {
+	h, l := &c.hold, &c.lease
+	ahead := func(at time.Time) time.Duration { return max(at.Sub(c.at()), -tick) }
+	k := courseKey{
+		keeping: c.keeping, again: l.again, late: l.late, extending: h.extending, warned: h.warned, told: c.warned, left: h.left,
+		short: c.short, calls: len(c.asked), begun: c.begun, ended: l.Ended, before: l.Before, cause: h.Cause, release: l.Release,
+		promised: ahead(begin.Add(c.until)), until: ahead(l.Until.Mono), pace: ahead(begin.Add(l.Extended + 3*tick)), next: -2 * tick,
+	}
+	for i, at := range c.asked {
+		k.asked[i] = min(c.now-at, 10*tick)
+	}
+	if !h.next.IsZero() {
+		k.next = ahead(h.next)
+	}
+	if h.MaxHold > 0 {
+		k.now = min(c.now, h.MaxHold)
+	}
+	return k
+}
+
+// moves are the names of what may happen next.
+func (c *course) moves() (moves []string) {
+	d, any := c.hold.Due(c.at())
+	due := any && d == 0
+	if due {
+		moves = append(moves, "timer")
+	}
+	slow := c.healthy && len(c.asked) > 0 && c.now-c.asked[0] >= 2*tick
+	if (!due || c.late && d == 0 && !c.lateNow()) && !slow {
+		moves = append(moves, "time")
+	}
+	if len(c.asked) > 0 {
+		moves = append(moves, "granted")
+		if !c.healthy {
+			if c.keeping && len(c.asked) > 1 {
+				moves = append(moves, "granted to the call")
+			}
+			moves = append(moves, "no quorum", "lost", "given up", "past its end")
+		}
+	}
+	if c.short > 0 && c.lease.Ended == Undecided {
+		moves = append(moves, "extend")
+	}
+	if !c.healthy {
+		switch c.lease.Release {
+		case Held, Unconfirmed:
+			if c.lease.Release == Held || !c.lease.again {
+				moves = append(moves, "unlock")
+			}
+		case BeingReleased:
+			moves = append(moves, "all had it", "none had it", "no answer")
+		}
+		moves = append(moves, "early timer", "jumped")
+		if c.hold.Check(c.at()) == Undecided {
+			moves = append(moves, "keep")
+		}
+	}
+	return moves
+}
+
+// lateNow reports whether the timer has been due for a tick.
+func (c *course) lateNow() bool {
+	d, _ := c.hold.Due(c.at().Add(-tick))
+	return d == 0
+}
+
+func (c *course) do(t *testing.T, move string) {
+	t.Helper()
+	c.move = move
+	before, next := c.lease, c.hold.next
+	switch move {
+	case "time":
+		c.now += tick
+	case "timer", "early timer":
+		c.carryOut(t, c.hold.Tick(c.at()))
+		d, any := c.hold.Due(c.at())
+		c.must(t, !any || d > 0, "the timer runs for ever")
+	case "keep":
+		c.hold.Keep()
+		c.must(t, next.IsZero() || !c.hold.next.After(next), "an extension is put off")
+	case "extend":
+		c.short--
+		c.asked = append(c.asked, c.now)
+	case "unlock":
+		prior := c.lease.Check(c.at())
+		again := c.lease.Unlock(c.at())
+		if !again {
+			c.begun = prior
+		}
+		c.must(t, (before.Release == Unconfirmed) == again, "it is not a release that is repeated, or is one")
+		c.hold.Over(GivenBack)
+	case "all had it", "none had it", "no answer":
+		c.unlocked(t, map[string]Verdict{"all had it": Granted, "none had it": Lost, "no answer": NoQuorum}[move])
+	case "jumped":
+		c.hold.Jumped(c.at())
+	case "granted to the call":
+		c.answered(t, Granted, 1)
+	default:
+		c.answered(t, map[string]Verdict{
+			"granted": Granted, "no quorum": NoQuorum, "lost": Lost, "given up": Undecided, "past its end": Expired,
+		}[move], 0)
+	}
+	c.must(t, before.Ended == Undecided || c.lease.Ended == before.Ended, "what has ended ends in another way")
+	c.must(t, !c.lease.Until.Mono.Before(before.Until.Mono), "an extension shortens")
+	c.must(t, c.lease.Extended >= before.Extended, "an extension counts as older than it is")
+	c.must(t, c.lease.Until.Mono.Sub(begin) <= c.until, "nobody has granted that")
+	c.must(t, c.lease.Ended != Undecided || c.lease.Release == Held, "it is held while it is released")
+	c.check(t)
+}
+
+// carryOut is what a driver does.
+func (c *course) carryOut(t *testing.T, e Effect) {
+	t.Helper()
+	if e.Has(Extend) {
+		c.must(t, !c.keeping, "two extensions by a hold")
+		c.must(t, c.hold.Cause == Undecided, "an extension by a hold that is over")
+		c.keeping = true
+		c.asked = slices.Insert(c.asked, 0, c.now)
+	}
+	c.must(t, e.Has(Leave) == (c.lease.Ended != Undecided && c.lease.Release != BeingReleased), "a hold leaves too early, or stays")
+	if e.Has(Inform) {
+		c.must(t, c.hold.Cause != Undecided, "it ends for no reason")
+	}
+}
+
+// answered ends an extension that is under way.
+func (c *course) answered(t *testing.T, v Verdict, which int) {
+	t.Helper()
+	at := c.asked[which]
+	c.asked = slices.Delete(c.asked, which, which+1)
+	h := (*Hold)(nil)
+	r := Round{Config: courseRules, Kind: Extending, Verdict: v, Start: begin.Add(at), Validity: 2 * tick}
+	if c.keeping && which == 0 {
+		h, r.Validity = &c.hold, 9*tick
+	}
+	if v == Granted {
+		c.until = max(c.until, at+r.Validity)
+	}
+	held, over := c.lease.Check(c.at()) == Undecided, h != nil && h.Cause != Undecided
+	if v == Expired && c.lease.Until.Mono.After(c.at()) { // It was so when the quorum came: another has moved Until since.
+		c.until = max(c.until, at+r.Validity)
+	}
+	got := c.lease.Prolong(&r, h, c.at())
+	switch {
+	case got == Granted:
+		c.must(t, held && (v == Granted || v == Expired), "an extension that has failed has succeeded")
+		c.must(t, r.Until().Mono.After(c.at()), "an extension that is over is a success")
+		c.must(t, !over, "a hold that is over goes on")
+	case !held && h != nil && c.lease.Release != Held:
+		c.must(t, got == Undecided, "what was released was not lost")
+	case held && v == Lost:
+		c.must(t, got == Lost && c.lease.Ended == Lost, "a loss is not told")
+	case !held:
+		c.must(t, got == c.lease.Ended, "it is not told how the lock had ended")
+	case over && v != NoQuorum && v != Undecided:
+		c.must(t, got == Undecided, "a hold that is over fails")
+	default:
+		c.must(t, got == NoQuorum, "silence is not told")
+	}
+	if h == nil {
+		if c.lease.Ended != Undecided {
+			c.carryOut(t, c.hold.Tick(c.at())) // As Extend does.
+		}
+		return
+	}
+	c.keeping = false
+	atRisk := h.Extended(got == Granted || got == Undecided, c.at())
+	c.must(t, !c.warned || !atRisk, "warned twice")
+	c.must(t, !atRisk || got != Granted, "a success is a risk")
+	if got == NoQuorum && c.hold.Cause == Undecided && c.lease.Ended == Undecided {
+		c.must(t, c.hold.next.Sub(c.at()) <= h.Term()/20, "no further try soon")
+		left := c.lease.Until.Mono.Sub(c.at()) - h.StopTime
+		c.must(t, atRisk == (!c.warned && left < h.Term()/2), "nobody is warned in time")
+	}
+	c.warned = (c.warned || atRisk) && got != Granted
+}
+
+func (c *course) unlocked(t *testing.T, v Verdict) {
+	t.Helper()
+	ended := !c.lease.Until.Mono.After(c.at())
+	got := c.lease.Unlocked(v)
+	switch {
+	case c.begun != Undecided:
+		c.must(t, got == c.begun, "it had ended before")
+	case v == Lost && ended && c.lease.late:
+		c.must(t, got == Expired, "an expiry is told as a loss")
+	default:
+		c.must(t, got == v, "a release is told in another way")
+	}
+	c.must(t, (v == NoQuorum) == (c.lease.Release == Unconfirmed), "it may be repeated, or not")
+	c.carryOut(t, c.hold.Tick(c.at()))
+}
+
+func (c *course) must(t *testing.T, is bool, what string) {
+	if !is {
+		t.Helper()
+		t.Fatal(what, c)
+	}
+}
+
+// check looks at what is promised to those who rely on the lock.
+func (c *course) check(t *testing.T) {
+	t.Helper()
+	l, h := &c.lease, &c.hold
+	left := l.Until.Mono.Sub(c.at()) - h.StopTime
+	if _, any := h.Due(c.at()); !any {
+		c.must(t, h.left || l.Release == BeingReleased, "nothing looks at the lock any more")
+	}
+	if d, any := h.Due(c.at()); any {
+		c.must(t, d <= max(l.Until.Mono.Sub(c.at()), 0), "its end would be seen too late")
+		c.must(t, l.Ended == Undecided || d == 0, "its end is not seen at once")
+	}
+	if !h.next.IsZero() {
+		latest := max(c.now+h.Term()/20, l.Until.Mono.Sub(begin)-l.Validity*2/3)
+		c.must(t, h.next.Sub(begin) <= latest, "there will be no time to extend again")
+	}
+	if d, any := h.Due(c.at()); any && h.Cause == Undecided && l.Ended == Undecided {
+		c.must(t, d <= max(left, 0), "the contexts would end too late")
+		c.must(t, !h.next.IsZero() || c.keeping, "no extension is planned")
+		if h.MaxHold > 0 {
+			c.must(t, d <= max(h.MaxHold-c.now, 0), "a max hold would come too late")
+		}
+	}
+	switch h.Cause {
+	case StopTime:
+		c.must(t, h.StopTime > 0, "there is no stop time")
+	case MaxHold:
+		c.must(t, c.now >= 15*tick, "a max hold comes too early")
+	case Expired:
+		c.must(t, l.Ended == Expired, "an end is told before it has come")
+	}
+	if c.healthy {
+		c.must(t, slices.Contains([]Verdict{Undecided, MaxHold}, h.Cause), "a kept lock ends on a healthy node")
+		c.must(t, h.Cause != Undecided || l.Ended == Undecided, "a kept lock ends, and nobody is told")
+	}
+}
+
+// A lock ends once and for good, is never held for longer than a quorum has granted, and whoever relies on it hears of its
+// end in time; where the nodes answer, a kept lock goes on.
+func TestKeptLocks(t *testing.T) {
+	states := 0
+	for _, c := range []*course{
+		newCourse(true, false, false), newCourse(true, false, true), newCourse(true, true, false),
+		newCourse(false, false, false), newCourse(false, false, true), newCourse(false, true, true),
+	} {
+		seen := map[courseKey]bool{c.key(): true}
+		for todo := []*course{c}; len(todo) > 0; {
+			c, todo = todo[0], todo[1:]
+			for _, move := range c.moves() {
+				next := c.clone()
+				next.do(t, move)
+				if key := next.key(); !seen[key] {
+					seen[key] = true
+					todo = append(todo, next)
+				}
+			}
+		}
+		states += len(seen)
+	}
+	t.Log(states, "states")
+	assert.Greater(t, states, 1000)
+}
