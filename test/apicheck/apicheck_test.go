@@ -24,6 +24,7 @@ import (
 	_ "github.com/seed6c881748/redlock/redlock/redlockhttp"
 	_ "github.com/seed6c881748/redlock/redlock/redlocktest"
 	_ "github.com/seed6c881748/redlock/redlock/semaphore"
+	_ "github.com/seed6c881748/redlock/redlock/stored"
 	"github.com/seed6c881748/redlock/test/testkit"
 )
 
@@ -36,7 +37,7 @@ const (
 )
 
 // folders are those of the packages that users import.
-var folders = []string{"redlock", "redlock/redlockcheck", "redlock/redlockhttp", "redlock/redlocktest", "redlock/semaphore"}
+var folders = []string{"redlock", "redlock/redlockcheck", "redlock/redlockhttp", "redlock/redlocktest", "redlock/semaphore", "redlock/stored"}
 
 func TestAPI(t *testing.T) {
 	load := testkit.Importer(t, root, "./redlock/...")

@@ -22,6 +22,7 @@ var mayImport = map[string][]string{
 	"internal/clockwatch": {},
 	"internal/conn":       {redigo, "internal/brief", "internal/redigo"},
 	"internal/redigo":     {redigo},
+	"internal/reserved":   {},
 	"internal/dispatch":   {},
 	"internal/fences":     {"internal/node"},
 	"internal/holders":    {"internal/node", "internal/tokens"},
@@ -36,20 +37,23 @@ var mayImport = map[string][]string{
 	"redlock": {
 		redigo, "golang.org/x/sync/errgroup", "golang.org/x/sync/singleflight", "internal/admission", "internal/brief", "internal/calls",
 		"internal/clockwatch", "internal/conn", "internal/dispatch", "internal/fences", "internal/holders",
-		"internal/lines", "internal/link", "internal/node", "internal/quarantine", "internal/sets", "internal/settings", "internal/tokens",
+		"internal/lines", "internal/link", "internal/node", "internal/quarantine", "internal/reserved", "internal/sets", "internal/settings", "internal/tokens",
 		"internal/waiting",
 	},
 	"redlock/redlockcheck": {
 		"internal/brief", "internal/conn", "internal/lines", "internal/link", "internal/node", "internal/quarantine", "internal/sets", "internal/settings", "internal/tokens", "redlock",
 	},
-	"redlock/redlockhttp": {"internal/settings", "redlock"},
+	"redlock/redlockhttp": {"redlock", "redlock/semaphore"},
 	"redlock/semaphore":   {"internal/settings", "redlock"},
+	"redlock/stored": {
+		"internal/fences", "internal/lines", "internal/quarantine", "internal/reserved", "internal/sets", "internal/settings", "internal/tokens", "redlock",
+	},
 }
 
 // The compiler sees to it that imports make no circle, and nothing else does that they go down.
 func TestImportsGoDownOnly(t *testing.T) {
 	const format = `{{if not .Standard}}{{.ImportPath}}: {{join .Imports " "}}{{end}}`
-	args := []string{"list", "-deps", "-f", format, module + "/redlock/redlockcheck", module + "/redlock/redlockhttp", module + "/redlock/semaphore"}
+	args := []string{"list", "-deps", "-f", format, module + "/redlock/redlockcheck", module + "/redlock/redlockhttp", module + "/redlock/semaphore", module + "/redlock/stored"}
 	out, err := exec.CommandContext(t.Context(), "go", args...).Output()
 	require.NoError(t, err)
 	found := map[string]bool{}
