@@ -1,8 +1,14 @@
 package apicheck
 
 import (
+	"go/parser"
+	"go/token"
+	"io/fs"
 	"maps"
+	"os"
 	"os/exec"
+	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -80,4 +86,55 @@ func TestImportsGoDownOnly(t *testing.T) {
 		}
 	}
 	assert.ElementsMatch(t, slices.Collect(maps.Keys(mayImport)), slices.Collect(maps.Keys(found)), "packages of the library")
+}
+
+// released are the modules that users get besides the library, as scripts/release.sh has them. Each has a version of its
+// own, and works with every later one of the library.
+var released = []string{"cmd/redlock", "otelredlock", "integrations/*", "integrations/redsync/redis/goredis/*"}
+
+func TestOtherModulesImportWhatTheLibraryExports(t *testing.T) {
+	seen := 0
+	for _, pattern := range released {
+		files, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(pattern), "go.mod"))
+		require.NoError(t, err)
+		require.NotEmpty(t, files, pattern)
+		for _, file := range files {
+			seen += checkModule(t, filepath.Dir(file))
+		}
+	}
+	assert.Greater(t, seen, 50, "imports of the library")
+}
+
+// checkModule checks what the files of a module import of the library, and counts that. Tests may import all of it: nobody
+// has them but those who have this repository.
+func checkModule(t *testing.T, dir string) (seen int) {
+	t.Helper()
+	require.NoError(t, filepath.WalkDir(dir, func(file string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") {
+			return err
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
+		for _, i := range f.Imports {
+			if local, ours := strings.CutPrefix(strings.Trim(i.Path.Value, `"`), module+"/"); ours && isOfTheLibrary(t, local) {
+				seen++
+				assert.Contains(t, folders, local, "%s imports it, and the library may change it in any version", file)
+			}
+		}
+		return err
+	}))
+	return seen
+}
+
+// isOfTheLibrary reports whether a package is in the library's module, and in none that lies within its folder.
+func isOfTheLibrary(t *testing.T, folder string) bool {
+	t.Helper()
+	for ; folder != "."; folder = path.Dir(folder) {
+		switch _, err := os.Stat(filepath.Join(root, filepath.FromSlash(folder), "go.mod")); {
+		case err == nil:
+			return false
+		case !os.IsNotExist(err):
+			require.NoError(t, err)
+		}
+	}
+	return true
 }
