@@ -9,8 +9,8 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/seed6c881748/redlock/internal/settings"
 	"github.com/seed6c881748/redlock/redlock"
+	"github.com/seed6c881748/redlock/redlock/semaphore"
 )
 
 const (
@@ -61,7 +61,7 @@ func (c *classes) addSemaphore(name string) {
 	if c.permits == nil {
 		c.permits = make(map[string]permit)
 	}
-	slots := settings.Slots(name, settings.MaxPermits)
+	slots := semaphore.Slots(name, semaphore.MaxPermits)
 	if _, ok := c.permits[slots[0]]; ok {
 		return
 	}

@@ -5,16 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/seed6c881748/redlock/internal/brief"
 	"github.com/seed6c881748/redlock/internal/fences"
 	"github.com/seed6c881748/redlock/internal/lines"
+	"github.com/seed6c881748/redlock/internal/reserved"
 )
 
 // reservedMark is in every key that the library keeps things of its own under.
-const reservedMark = "__redlock__:"
+const reservedMark = reserved.Mark
 
 const (
 	// maxResources is how many resources one lock may have. A node carries out a script without interruption, so that
@@ -62,7 +62,7 @@ func (t *target) aim(prefix string, resources []string) error {
 			return fmt.Errorf("redlock: empty resource in %q", resources)
 		}
 		key := prefix + res
-		if isReserved(key) {
+		if reserved.Has(key) {
 			return fmt.Errorf("redlock: resource %q: keys with %q are reserved", res, reservedMark)
 		}
 		keys = append(keys, key)
@@ -103,10 +103,6 @@ func (t *target) withBells() []any {
 	})
 	return t.rung
 }
-
-// isReserved reports whether a key lies where the library keeps things of its
-// own: under this prefix or another client's.
-func isReserved(key string) bool { return strings.Contains(key, reservedMark) }
 
 // This file is about calls that no node has to be asked for: on something that is no Redlock or no Lock, or without a
 // context. Methods that return an error return one of these, the others panic with it.

@@ -45,7 +45,7 @@ type (
 const ChannelMark = reservedMark + lines.ChannelMark
 
 // LineKey is the key of a resource's line.
-func LineKey(resource string) string { return lines.Bell("", reservedMark, resource) + "l" }
+func LineKey(resource string) string { return lines.Key("", reservedMark, resource) }
 
 // ReservationKey is the key of a resource's reservation.
 func ReservationKey(resource string) string {

@@ -9,6 +9,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed6c881748/redlock/internal/reserved"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 )
 
@@ -59,7 +60,7 @@ func keys(t *testing.T, n *testcluster.Node) map[string]testcluster.KeyState {
 	all, err := n.Keys()
 	require.NoError(t, err)
 	for k := range all {
-		if isReserved(k) {
+		if reserved.Has(k) {
 			delete(all, k)
 		}
 	}

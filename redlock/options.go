@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed6c881748/redlock/internal/calls"
 	"github.com/seed6c881748/redlock/internal/quarantine"
+	"github.com/seed6c881748/redlock/internal/reserved"
 	"github.com/seed6c881748/redlock/internal/tokens"
 )
 
@@ -314,7 +315,7 @@ func WithOwner(label string) Option {
 // compared. For New only. Default "": the key is the resource itself, as in node-redlock and redsync. A Redis
 // Cluster, which may be the only node, needs a hash tag: WithPrefix("{locks}:").
 func WithPrefix(p string) Option {
-	wrong := wrongIf(isReserved(p), "prefix %q: %q is reserved", p, reservedMark)
+	wrong := wrongIf(reserved.Has(p), "prefix %q: %q is reserved", p, reservedMark)
 	return forNew("WithPrefix", option(wrong, func(o *options) { o.prefix = p }))
 }
 

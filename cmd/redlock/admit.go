@@ -12,8 +12,8 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/spf13/cobra"
 
-	"github.com/seed6c881748/redlock/internal/quarantine"
 	"github.com/seed6c881748/redlock/redlock"
+	"github.com/seed6c881748/redlock/redlock/stored"
 )
 
 const exitAdmit = `0    all of the nodes have done it
@@ -53,7 +53,7 @@ With --force the nodes adopt what is given, whatever they are set up for: after 
 			if force {
 				return t.admit(cmd.Context(), nil, args)
 			}
-			return t.onNodes(nil, func(peers []*peer, _ keys) error { return t.admit(cmd.Context(), peers, args) })
+			return t.onNodes(nil, func(peers []*peer, _ stored.Keys) error { return t.admit(cmd.Context(), peers, args) })
 		},
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			_ = t.readEnvironment(cmd.Root())
@@ -97,18 +97,18 @@ func (t *tool) admit(ctx context.Context, peers []*peer, names []string) error {
 
 // refuseChange compares what the nodes are set up for with what is given.
 func (t *tool) refuseChange(ctx context.Context, peers []*peer, names []string) error {
-	markers := make([]quarantine.Marker, len(peers))
+	markers := make([]stored.Marker, len(peers))
 	failed := make([]error, len(peers))
 	var wg sync.WaitGroup
 	for i, p := range peers {
-		wg.Go(func() { markers[i], failed[i] = p.marker(ctx, keys{t.global.prefix}.marker()) })
+		wg.Go(func() { markers[i], failed[i] = p.marker(ctx, stored.Keys{Prefix: t.global.prefix}.Marker()) })
 	}
 	wg.Wait()
-	given := quarantine.Marker{Nodes: len(peers), MaxTTL: ceilMillis(t.global.quarantine)}
-	agrees := func(m quarantine.Marker) bool { return m.Knows(given.Nodes) && m.MaxTTL == given.MaxTTL }
+	given := stored.Marker{Nodes: len(peers), MaxTTL: ceilMillis(t.global.quarantine)}
+	agrees := func(m stored.Marker) bool { return m.Knows(given.Nodes) && m.MaxTTL == given.MaxTTL }
 	// A node that is about to come has not met its clients, and neither have the others.
-	fits := func(m quarantine.Marker) bool { return m.Fits(given.Nodes) && m.MaxTTL == given.MaxTTL }
-	knows := func(m quarantine.Marker) bool { return m.Run != "" }
+	fits := func(m stored.Marker) bool { return m.Fits(given.Nodes) && m.MaxTTL == given.MaxTTL }
+	knows := func(m stored.Marker) bool { return m.Run != "" }
 	for i, p := range peers {
 		name, m := p.node.Name, markers[i]
 		switch {
@@ -116,11 +116,11 @@ func (t *tool) refuseChange(ctx context.Context, peers []*peer, names []string) 
 		case failed[i] != nil:
 			return codedError{fmt.Errorf("%s does not say what it is set up for: %w; nothing was changed", name, failed[i]), exitNoQuorum, "no answer"}
 		case knows(m) && !agrees(m):
-			return refusedChange("%s is set up for %s, not for %s", name, setting(m), setting(given))
+			return refusedChange("%s is set up for %v, not for %v", name, m, given)
 		case knows(m) || slices.ContainsFunc(markers, fits):
 		case slices.ContainsFunc(markers, knows):
 			m = markers[slices.IndexFunc(markers, knows)]
-			return refusedChange("%s knows nothing, and the others are set up for %s, not for %s", name, setting(m), setting(given))
+			return refusedChange("%s knows nothing, and the others are set up for %v, not for %v", name, m, given)
 		case given.Nodes == 1:
 			return refusedChange("%s knows nothing, and no other node is given: it would refuse clients with more nodes", name)
 		}
@@ -133,30 +133,25 @@ func refusedChange(format string, args ...any) error {
 	return codedError{errors.New(text + "; nothing was changed. Give --nodes and --quarantine as the clients have them, or --force"), exitNo, "refused"}
 }
 
-// setting is what a marker says of the clients.
-func setting(m quarantine.Marker) string {
-	return fmt.Sprintf("clients with %s and a longest ttl of %v", m.Sizes(), m.MaxTTL)
-}
-
 // ceilMillis is a duration in whole milliseconds, as a marker has it.
 func ceilMillis(d time.Duration) time.Duration {
 	return (d + time.Millisecond - 1).Truncate(time.Millisecond)
 }
 
 // marker reads what a node is set up for; the zero value if it knows nothing.
-func (p *peer) marker(ctx context.Context, key string) (quarantine.Marker, error) {
+func (p *peer) marker(ctx context.Context, key string) (stored.Marker, error) {
 	answers, err := p.do(ctx, request{"GET", []any{key}})
 	if err != nil {
-		return quarantine.Marker{}, err
+		return stored.Marker{}, err
 	}
 	text, err := redis.String(answers[0], nil)
 	if refused, ok := answers[0].(redis.Error); ok {
-		return quarantine.Marker{}, refused
+		return stored.Marker{}, refused
 	}
 	if err != nil { // There is none.
-		return quarantine.Marker{}, nil
+		return stored.Marker{}, nil
 	}
-	return quarantine.ParseMarker(text), nil
+	return stored.ParseMarker(text), nil
 }
 
 // knownNodes reports a name that is none of the nodes'.

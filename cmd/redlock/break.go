@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/seed6c881748/redlock/internal/tokens"
 	"github.com/seed6c881748/redlock/redlock"
+	"github.com/seed6c881748/redlock/redlock/stored"
 )
 
 const exitBreak = `0    the keys are gone from a quorum of the nodes
@@ -37,7 +37,7 @@ Whoever works under the lock is not stopped by it before it extends the lock the
 			if t.global.json && !yes {
 				return usagef("--json needs --yes, as there is nobody to ask")
 			}
-			return t.onNodes(args, func(peers []*peer, k keys) error {
+			return t.onNodes(args, func(peers []*peer, k stored.Keys) error {
 				return t.breakLock(cmd.Context(), peers, k, args, yes)
 			})
 		},
@@ -48,7 +48,7 @@ Whoever works under the lock is not stopped by it before it extends the lock the
 }
 
 // breakLock is redlock break. args is the one resource.
-func (t *tool) breakLock(ctx context.Context, peers []*peer, k keys, args []string, yes bool) error {
+func (t *tool) breakLock(ctx context.Context, peers []*peer, k stored.Keys, args []string, yes bool) error {
 	before := look(ctx, peers, k, args, shownWaiters)[0]
 	found := before.holdings()
 	if !t.global.json {
@@ -62,7 +62,7 @@ func (t *tool) breakLock(ctx context.Context, peers []*peer, k keys, args []stri
 		}
 		return ended(max(before.exit(), exitNo))
 	}
-	if tokens.Check(found[0].token) != nil {
+	if stored.CheckToken(found[0].token) != nil {
 		t.note("this is no token of this library: it may be a lock of another one, or something else altogether")
 	}
 	if !yes && !t.confirm("Delete these keys? Whoever works under the lock is not stopped by it. [y/N] ") {
@@ -70,7 +70,7 @@ func (t *tool) breakLock(ctx context.Context, peers []*peer, k keys, args []stri
 		return ended(exitNo)
 	}
 	for _, h := range found {
-		if err := t.deleteToken(ctx, peers, k.key(args[0]), args, h.token); err != nil {
+		if err := t.deleteToken(ctx, peers, k.Lock(args[0]), args, h.token); err != nil {
 			return err
 		}
 	}
@@ -99,7 +99,7 @@ return 0
 // deleteToken deletes the keys that have a token. The library does it for a token that is one
 // of its own, and tells those that wait.
 func (t *tool) deleteToken(ctx context.Context, peers []*peer, key string, resources []string, token string) error {
-	if tokens.Check(token) == nil {
+	if stored.CheckToken(token) == nil {
 		r, _, err := t.global.open()
 		if err != nil {
 			return err

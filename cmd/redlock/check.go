@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/seed6c881748/redlock/internal/brief"
 	"github.com/seed6c881748/redlock/redlock"
 	"github.com/seed6c881748/redlock/redlock/redlockcheck"
 )
@@ -86,7 +85,7 @@ func quorumLine(report redlockcheck.Report) string {
 		}
 	}
 	need := len(report.Nodes)/2 + 1
-	line := fmt.Sprintf("%d of %s answer in time, %d needed", answer, brief.Count(len(report.Nodes), "node"), need)
+	line := fmt.Sprintf("%d of %s answer in time, %d needed", answer, count(len(report.Nodes), "node"), need)
 	switch {
 	case answer == len(report.Nodes):
 		return ""

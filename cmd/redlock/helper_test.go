@@ -16,6 +16,7 @@ import (
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/redlock"
+	"github.com/seed6c881748/redlock/redlock/stored"
 	"github.com/seed6c881748/redlock/test/testkit"
 )
 
@@ -204,7 +205,7 @@ func waiting(t *testing.T, c *testcluster.Cluster, resource string) int {
 	for _, node := range c.Nodes {
 		found, err := node.Keys()
 		require.NoError(t, err)
-		if _, ok := found[keys{}.line(resource)]; ok {
+		if _, ok := found[stored.Keys{}.Line(resource)]; ok {
 			n++
 		}
 	}

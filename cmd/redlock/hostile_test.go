@@ -17,6 +17,8 @@ import (
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/internal/tokens"
+
+	"github.com/seed6c881748/redlock/redlock/stored"
 )
 
 // What a server does not know it repeats with its arguments: a script that nobody wants to read.
@@ -56,8 +58,8 @@ func TestListHostileValues(t *testing.T) {
 		do("SET", "p:raw", "\x80\x81"+token)
 		for _, name := range names {
 			do("SET", "p:"+name, "0123456789abcdef0123456789abcdef", "PX", time.Minute.Milliseconds())
-			do("SADD", keys{"p:"}.line(name), token) // Not what a line is.
-			do("SET", keys{"p:"}.counter(name), strings.Repeat("9", 1<<20))
+			do("SADD", stored.Keys{Prefix: "p:"}.Line(name), token) // Not what a line is.
+			do("SET", stored.Keys{Prefix: "p:"}.Counter(name), strings.Repeat("9", 1<<20))
 		}
 		do("CONFIG", "RESETSTAT")
 		require.NoError(t, conn.Close())

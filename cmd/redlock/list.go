@@ -11,7 +11,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/spf13/cobra"
 
-	"github.com/seed6c881748/redlock/internal/tokens"
+	"github.com/seed6c881748/redlock/redlock/stored"
 )
 
 const exitList = `0    all locks that a quorum has were listed
@@ -54,7 +54,7 @@ The order is the nodes'. What is taken, released or extended meanwhile may be th
 			if err := checkGlob(pattern); err != nil {
 				return err
 			}
-			return t.onNodes(nil, func(peers []*peer, _ keys) error { return t.list(cmd.Context(), peers, pattern) })
+			return t.onNodes(nil, func(peers []*peer, _ stored.Keys) error { return t.list(cmd.Context(), peers, pattern) })
 		},
 	}
 	describe(cmd, "exit", exitList)
@@ -65,7 +65,7 @@ The order is the nodes'. What is taken, released or extended meanwhile may be th
 // listed: a lock is listed while it is found on the first of the nodes that have it.
 type lister struct {
 	tool   *tool
-	keys   keys
+	keys   stored.Keys
 	match  string // what the keys are like, as SCAN takes it
 	peers  []*peer
 	failed []bool // could not be read to the end
@@ -73,8 +73,8 @@ type lister struct {
 }
 
 func (t *tool) list(ctx context.Context, peers []*peer, pattern string) error {
-	k := keys{t.global.prefix}
-	l := &lister{tool: t, keys: k, match: escapeGlob(k.prefix) + pattern, peers: peers, failed: make([]bool, len(peers))}
+	k := stored.Keys{Prefix: t.global.prefix}
+	l := &lister{tool: t, keys: k, match: escapeGlob(k.Prefix) + pattern, peers: peers, failed: make([]bool, len(peers))}
 	failures := 0
 	for i, p := range peers {
 		if err := l.scan(ctx, i); err != nil {
@@ -92,7 +92,7 @@ func (t *tool) list(ctx context.Context, peers []*peer, pattern string) error {
 		return ended(exitNoQuorum)
 	}
 	if !l.header && !t.global.json { // On standard error: a script reads an empty list.
-		t.note(nothingListed(k.prefix, pattern))
+		t.note(nothingListed(k.Prefix, pattern))
 	}
 	return nil
 }
@@ -194,7 +194,7 @@ return found
 func (l *lister) resources(keys []string) []string {
 	var found []string
 	for _, key := range keys {
-		if res, ok := l.keys.resource(key); ok {
+		if res, ok := l.keys.Resource(key); ok {
 			found = append(found, res)
 		}
 	}
@@ -202,15 +202,15 @@ func (l *lister) resources(keys []string) []string {
 }
 
 // locked are those of the resources that a node has a token for.
-func (p *peer) locked(ctx context.Context, k keys, resources []string) ([]string, error) {
+func (p *peer) locked(ctx context.Context, k stored.Keys, resources []string) ([]string, error) {
 	if len(resources) == 0 {
 		return nil, nil
 	}
 	args := []any{findScript, len(resources)}
 	for _, res := range resources {
-		args = append(args, k.key(res))
+		args = append(args, k.Lock(res))
 	}
-	answers, err := p.do(ctx, request{"EVAL", append(args, maxTokenBytes)})
+	answers, err := p.do(ctx, request{"EVAL", append(args, stored.MaxToken)})
 	if err != nil {
 		return nil, err
 	}
@@ -246,7 +246,7 @@ func (l *lister) listFound(ctx context.Context, at int, resources []string) {
 // first is the first node that has a token and has been read, or is being read.
 func (l *lister) first(v *view) int {
 	for i, s := range v.sights {
-		if s.err == nil && !l.failed[i] && tokens.Check(s.token) == nil {
+		if s.err == nil && !l.failed[i] && stored.CheckToken(s.token) == nil {
 			return i
 		}
 	}

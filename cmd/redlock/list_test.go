@@ -11,11 +11,13 @@ import (
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/internal/tokens"
+
+	"github.com/seed6c881748/redlock/redlock/stored"
 )
 
 func TestMaxTokenBytes(t *testing.T) {
 	longest := tokens.WithLabel(tokens.New(), strings.Repeat("x", tokens.MaxLabel))
-	assert.Len(t, longest, maxTokenBytes)
+	assert.Len(t, longest, stored.MaxToken)
 }
 
 // What a node is asked to do at once is bounded, however much there is on it.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
-	"github.com/seed6c881748/redlock/internal/tokens"
+	"github.com/seed6c881748/redlock/redlock/stored"
 )
 
 // lookScript reads everything about one resource in one step.
@@ -70,14 +70,14 @@ const shownWaiters = 20
 
 // look asks all nodes about resources, and returns a view of each. Nodes are asked at the same
 // time.
-func look(ctx context.Context, peers []*peer, k keys, resources []string, waiters int) []view {
+func look(ctx context.Context, peers []*peer, k stored.Keys, resources []string, waiters int) []view {
 	views := make([]view, len(resources))
 	for i, res := range resources {
 		views[i] = view{resource: res, need: len(peers)/2 + 1, sights: make([]sight, len(peers))}
 	}
 	requests := make([]request, len(resources))
 	for i, res := range resources {
-		requests[i] = request{"EVAL", []any{lookScript, 3, k.key(res), k.line(res), k.counter(res), waiters}}
+		requests[i] = request{"EVAL", []any{lookScript, 3, k.Lock(res), k.Line(res), k.Counter(res), waiters}}
 	}
 	var wg sync.WaitGroup
 	for i, p := range peers {
@@ -100,7 +100,7 @@ func look(ctx context.Context, peers []*peer, k keys, resources []string, waiter
 }
 
 // decodeSight reads the answer to lookScript.
-func decodeSight(answer any, k keys) sight {
+func decodeSight(answer any, k stored.Keys) sight {
 	if err, ok := answer.(redis.Error); ok {
 		return sight{err: err}
 	}
@@ -122,7 +122,7 @@ func decodeSight(answer any, k keys) sight {
 	for i := 0; err == nil && len(now) == 2 && i+1 < len(line); i += 2 {
 		since, _ := strconv.ParseFloat(string(line[i+1]), 64)
 		waited := time.Duration(float64(now[0])*1e6+float64(now[1])-since) * time.Microsecond
-		s.waiters = append(s.waiters, waiter{k.waiterName(string(line[i])), max(waited, 0)})
+		s.waiters = append(s.waiters, waiter{k.Waiter(string(line[i])), max(waited, 0)})
 	}
 	return s
 }
@@ -224,10 +224,10 @@ func (v *view) waiters() []waiterJSON {
 
 // who names a holder: by its label, and by a digest of its token, which is not the token.
 func who(token string) string {
-	if owner := tokens.LabelOf(token); owner != "" {
-		return fmt.Sprintf("%q (%s)", owner, tokens.Digest(token))
+	if owner := stored.Owner(token); owner != "" {
+		return fmt.Sprintf("%q (%s)", owner, stored.Holder(token))
 	}
-	return tokens.Digest(token)
+	return stored.Holder(token)
 }
 
 // lasting says how long a key lives.

@@ -10,8 +10,6 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
-
-	"github.com/seed6c881748/redlock/internal/brief"
 )
 
 // longWait is how long somebody waits until status says what to do about it.
@@ -91,7 +89,7 @@ func nextSteps(views []view) []string {
 
 // quorumNear says that the quorum is lost, or would be with one more node.
 func quorumNear(nodes, away, need int) string {
-	line := fmt.Sprintf("%d of %s answer, %d needed: ", nodes-away, brief.Count(nodes, "node"), need)
+	line := fmt.Sprintf("%d of %s answer, %d needed: ", nodes-away, count(nodes, "node"), need)
 	switch {
 	case away == 0:
 		return ""

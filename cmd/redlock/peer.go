@@ -5,12 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
 
-	"github.com/seed6c881748/redlock/internal/conn"
 	"github.com/seed6c881748/redlock/redlock"
+	"github.com/seed6c881748/redlock/redlock/stored"
 )
 
 // A peer is one node, and a connection of the tool's own to it: for what the library does not
@@ -29,14 +30,14 @@ type peer struct {
 const failureLife = 3 * time.Second
 
 // onNodes connects to the nodes for what is to be done there, with these resources, whose names it checks.
-func (t *tool) onNodes(resources []string, do func(peers []*peer, k keys) error) error {
+func (t *tool) onNodes(resources []string, do func(peers []*peer, k stored.Keys) error) error {
 	peers, err := t.global.peers()
 	if err != nil {
 		return err
 	}
 	defer closePeers(peers)
-	k := keys{t.global.prefix}
-	if err := k.check(resources); err != nil {
+	k := stored.Keys{Prefix: t.global.prefix}
+	if err := checkResources(k, resources); err != nil {
 		return err
 	}
 	return do(peers, k)
@@ -152,7 +153,8 @@ func (p *peer) exchange(ctx context.Context, requests []request) ([]any, error) 
 		var reply redis.Error
 		switch {
 		case errors.As(err, &reply):
-			answers[i] = conn.WithoutArguments(reply) // Scripts.
+			text, _, _ := strings.Cut(string(reply), ", with args beginning with") // Of an unknown command: scripts.
+			answers[i] = redis.Error(text)
 		case err != nil:
 			return nil, err
 		default:

@@ -13,11 +13,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/seed6c881748/redlock/internal/brief"
-	"github.com/seed6c881748/redlock/internal/settings"
-	"github.com/seed6c881748/redlock/internal/tokens"
 	"github.com/seed6c881748/redlock/redlock"
 	"github.com/seed6c881748/redlock/redlock/semaphore"
+	"github.com/seed6c881748/redlock/redlock/stored"
 )
 
 // permitsFlag is --permits of a command.
@@ -28,8 +26,8 @@ func permitsFlag(cmd *cobra.Command, k *int, usage string) {
 
 // checkPermits checks --permits, if it is given.
 func checkPermits(cmd *cobra.Command, k int) error {
-	if cmd.Flags().Changed("permits") && (k < 1 || k > settings.MaxPermits) {
-		return usagef("--permits %d: must be from 1 to %d", k, settings.MaxPermits)
+	if cmd.Flags().Changed("permits") && (k < 1 || k > semaphore.MaxPermits) {
+		return usagef("--permits %d: must be from 1 to %d", k, semaphore.MaxPermits)
 	}
 	return nil
 }
@@ -82,7 +80,7 @@ func (f *runFlags) refuseWithin(ctx context.Context, r *redlock.Redlock, name st
 	if len(holders) == 0 {
 		return nil
 	}
-	for _, slot := range settings.Slots(name, f.permits) {
+	for _, slot := range semaphore.Slots(name, f.permits) {
 		if in, err := r.Inspect(ctx, slot); err == nil && in.Held && slices.Contains(holders, in.Holder) {
 			return codedError{fmt.Errorf("%w: %s", errWithinPermit, printable(slot)), exitTaken, "taken"}
 		}
@@ -93,13 +91,13 @@ func (f *runFlags) refuseWithin(ctx context.Context, r *redlock.Redlock, name st
 // slotOf finds the slot whose permit a token is. Where no node knows of it, it is any of the slots: its release says
 // whether too few nodes answer, or the permit is gone.
 func slotOf(ctx context.Context, r *redlock.Redlock, name string, k int, token string) (string, error) {
-	slots, has, errs := settings.Slots(name, k), make([]bool, k), make([]error, k)
+	slots, has, errs := semaphore.Slots(name, k), make([]bool, k), make([]error, k)
 	var wg sync.WaitGroup
 	for i, slot := range slots { // At the same time: nodes that hang would take their time for each.
 		wg.Go(func() {
 			var in redlock.Inspection
 			in, errs[i] = r.Inspect(ctx, slot)
-			has[i] = slices.ContainsFunc(in.Nodes, func(n redlock.NodeInspection) bool { return n.Holder == tokens.Digest(token) })
+			has[i] = slices.ContainsFunc(in.Nodes, func(n redlock.NodeInspection) bool { return n.Holder == stored.Holder(token) })
 		})
 	}
 	wg.Wait()
@@ -118,7 +116,7 @@ func (e *permitError) Unwrap() error { return e.error }
 
 // text says that no permit is free, and of one slot who has it.
 func (e *permitError) text(votes *redlock.QuorumError) string {
-	text := fmt.Sprintf("all %s of %s are taken", brief.Count(e.k, "permit"), printable(e.name))
+	text := fmt.Sprintf("all %s of %s are taken", count(e.k, "permit"), printable(e.name))
 	if e.k == 1 {
 		text = "the only permit of " + printable(e.name) + " is taken"
 	}
@@ -154,7 +152,7 @@ func (t *tool) showPermits(w io.Writer, views []view) {
 		}
 	}
 	s := t.styleFor(w)
-	t.foldf(w, "%s  %d of %s held%s\n", s.bold(printable(views[0].semaphore)), held, brief.Count(len(views), "permit"), unknown)
+	t.foldf(w, "%s  %d of %s held%s\n", s.bold(printable(views[0].semaphore)), held, count(len(views), "permit"), unknown)
 	width := len(strconv.Itoa(len(views) - 1))
 	for i := range views {
 		t.foldf(w, "  slot %-*d  %s\n", width, i, views[i].summary(s))
@@ -167,9 +165,9 @@ func (t *tool) showPermits(w io.Writer, views []view) {
 }
 
 // lookAtPermits asks the nodes about the slots of a semaphore, a few at a time.
-func lookAtPermits(ctx context.Context, peers []*peer, k keys, name string, permits int) []view {
+func lookAtPermits(ctx context.Context, peers []*peer, k stored.Keys, name string, permits int) []view {
 	var views []view
-	for some := range slices.Chunk(settings.Slots(name, permits), lookCount) {
+	for some := range slices.Chunk(semaphore.Slots(name, permits), lookCount) {
 		views = append(views, look(ctx, peers, k, some, shownWaiters)...)
 	}
 	for i := range views {
@@ -179,7 +177,7 @@ func lookAtPermits(ctx context.Context, peers []*peer, k keys, name string, perm
 }
 
 // statusOfPermits is redlock status --permits.
-func (t *tool) statusOfPermits(ctx context.Context, peers []*peer, k keys, names []string, permits int) (code int) {
+func (t *tool) statusOfPermits(ctx context.Context, peers []*peer, k stored.Keys, names []string, permits int) (code int) {
 	for _, name := range names {
 		views := lookAtPermits(ctx, peers, k, name, permits)
 		t.showPermits(t.out, views)
@@ -193,8 +191,8 @@ func (t *tool) statusOfPermits(ctx context.Context, peers []*peer, k keys, names
 }
 
 // heldSlot finds a slot that is held, of any semaphore of that name, however many permits it has.
-func heldSlot(ctx context.Context, peers []*peer, k keys, name string) (slot string, ok bool) {
-	slots := settings.Slots(name, settings.MaxPermits)
+func heldSlot(ctx context.Context, peers []*peer, k stored.Keys, name string) (slot string, ok bool) {
+	slots := semaphore.Slots(name, semaphore.MaxPermits)
 	found := make([][]string, len(peers))
 	var wg sync.WaitGroup
 	for i, p := range peers {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/seed6c881748/redlock/internal/tokens"
+	"github.com/seed6c881748/redlock/redlock/stored"
 )
 
 const exitRelease = `0    released: a quorum of the nodes has confirmed it
@@ -103,7 +103,7 @@ func (t *tool) readToken(file string) (string, error) {
 
 // checkToken says where a token comes from that cannot be one. It does not show it.
 func checkToken(source, token string) error {
-	if err := tokens.Check(token); err != nil {
+	if err := stored.CheckToken(token); err != nil {
 		return usagef("%s: %s; it is what redlock acquire writes", source, messageOf(err))
 	}
 	return nil

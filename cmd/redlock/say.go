@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"strconv"
 	"sync"
 	"time"
 )
@@ -34,6 +35,14 @@ func (o *output) failed() error {
 // printf writes to an output, which remembers an error; or to standard error, where there is
 // nobody else to tell.
 func printf(w io.Writer, format string, args ...any) { _, _ = fmt.Fprintf(w, format, args...) }
+
+// count is a number of things: 1 node, 3 nodes.
+func count(n int, thing string) string {
+	if n != 1 {
+		thing += "s"
+	}
+	return strconv.Itoa(n) + " " + thing
+}
 
 // answer writes what a command has done: as JSON, if that is asked for, or as a text.
 func (t *tool) answer(v any, format string, args ...any) {

@@ -9,7 +9,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/seed6c881748/redlock/internal/brief"
 	"github.com/seed6c881748/redlock/redlock"
 )
 
@@ -139,7 +138,7 @@ func failures(e *redlock.QuorumError) string {
 	if len(failed) == 0 {
 		return "the answers came too late for the ttl"
 	}
-	return fmt.Sprintf("%d of %s failed: %s", len(failed), brief.Count(len(e.Votes), "node"), strings.Join(failed, ", "))
+	return fmt.Sprintf("%d of %s failed: %s", len(failed), count(len(e.Votes), "node"), strings.Join(failed, ", "))
 }
 
 // failure is why a node gave no vote, without the address, which its name says.

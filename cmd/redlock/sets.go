@@ -7,27 +7,26 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
-	"github.com/seed6c881748/redlock/internal/sets"
-	"github.com/seed6c881748/redlock/internal/settings"
 	"github.com/seed6c881748/redlock/redlock"
+	"github.com/seed6c881748/redlock/redlock/stored"
 )
 
 // tellSets tells people of programs that share one of the nodes, but were given other ones than the tool. It leaves
 // the nodes no note of the tool's own.
-func (t *tool) tellSets(ctx context.Context, peers []*peer, k keys) {
+func (t *tool) tellSets(ctx context.Context, peers []*peer, k stored.Keys) {
 	names, answers := make([]string, len(peers)), make([]string, len(peers))
 	var all sync.WaitGroup
 	for i, p := range peers {
 		names[i] = p.node.Name
 		all.Go(func() {
-			cmd := sets.Question(k.prefix + reserved)
-			if got, err := p.do(ctx, request{cmd[0].(string), cmd[1:]}); err == nil {
+			name, args := k.NotesCommand()
+			if got, err := p.do(ctx, request{name, args}); err == nil {
 				answers[i], _ = redis.String(got[0], nil) // Nothing where it is not allowed, or not known.
 			}
 		})
 	}
 	all.Wait()
-	for _, d := range settings.SetDifferences(t.global.setName, names, answers).([]redlock.SetDifference) {
+	for _, d := range stored.SetDifferences(t.global.setName, names, answers) {
 		t.note(oneLine(d.String()))
 	}
 }

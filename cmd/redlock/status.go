@@ -7,8 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/seed6c881748/redlock/internal/brief"
-	"github.com/seed6c881748/redlock/internal/tokens"
+	"github.com/seed6c881748/redlock/redlock/stored"
 )
 
 const exitStatus = `0    all of the resources, or permits, are held
@@ -34,7 +33,7 @@ With --permits it shows the permits of semaphores, slot by slot. The nodes do no
 			if err := checkPermits(cmd, permits); err != nil {
 				return err
 			}
-			return t.onNodes(args, func(peers []*peer, k keys) error {
+			return t.onNodes(args, func(peers []*peer, k stored.Keys) error {
 				if permits > 0 {
 					return ended(t.statusOfPermits(cmd.Context(), peers, k, args, permits))
 				}
@@ -48,7 +47,7 @@ With --permits it shows the permits of semaphores, slot by slot. The nodes do no
 }
 
 // statusOf shows the resources, and returns the exit code.
-func (t *tool) statusOf(ctx context.Context, peers []*peer, k keys, resources []string) int {
+func (t *tool) statusOf(ctx context.Context, peers []*peer, k stored.Keys, resources []string) int {
 	views := look(ctx, peers, k, resources, shownWaiters)
 	code := exitOK
 	for i := range views {
@@ -63,7 +62,7 @@ func (t *tool) statusOf(ctx context.Context, peers []*peer, k keys, resources []
 
 // hintAtPermits tells people that what is free may be the name of a semaphore, whose permits are locks on its
 // slots.
-func (t *tool) hintAtPermits(ctx context.Context, peers []*peer, k keys, v *view) {
+func (t *tool) hintAtPermits(ctx context.Context, peers []*peer, k stored.Keys, v *view) {
 	if t.global.json || len(v.holdings()) > 0 || v.unknown() {
 		return
 	}
@@ -100,7 +99,7 @@ func (t *tool) show(w io.Writer, v *view) {
 		t.foldf(w, "  %-*s  %s\n", width, n.node, n.text(s, holder.token))
 	}
 	for _, j := range v.waiters() {
-		t.foldf(w, "  waiting: %s %s, in line on %d of %s\n", printable(j.Name), s.dim("for "+shortly(msOf(j.WaitedMS))), j.Nodes, brief.Count(len(v.sights), "node"))
+		t.foldf(w, "  waiting: %s %s, in line on %d of %s\n", printable(j.Name), s.dim("for "+shortly(msOf(j.WaitedMS))), j.Nodes, count(len(v.sights), "node"))
 	}
 }
 
@@ -111,11 +110,11 @@ func (v *view) summary(s style) string {
 	found := v.holdings()
 	switch {
 	case ok:
-		text = fmt.Sprintf("%s by %s %s, on %d of %s (%d needed)", s.green("held"), who(h.token), lasting(h.ttl), h.nodes, brief.Count(len(v.sights), "node"), v.need)
+		text = fmt.Sprintf("%s by %s %s, on %d of %s (%d needed)", s.green("held"), who(h.token), lasting(h.ttl), h.nodes, count(len(v.sights), "node"), v.need)
 	case v.unknown():
 		text = s.red("unknown") + ": too few nodes answer"
 	case len(found) > 0:
-		text = fmt.Sprintf("%s: no token is on a quorum, %s is on %d of %s", s.yellow("not held"), who(found[0].token), found[0].nodes, brief.Count(len(v.sights), "node"))
+		text = fmt.Sprintf("%s: no token is on a quorum, %s is on %d of %s", s.yellow("not held"), who(found[0].token), found[0].nodes, count(len(v.sights), "node"))
 	default:
 		text = s.dim("free")
 	}
@@ -186,7 +185,7 @@ func (v *view) json() viewJSON {
 	if found := v.holdings(); len(found) > 0 {
 		h := found[0]
 		j.State, j.On, j.Held = "partial", h.nodes, h.nodes >= v.need
-		j.Holder, j.Owner, j.TTLMS = tokens.Digest(h.token), tokens.LabelOf(h.token), ttlJSON(h.ttl)
+		j.Holder, j.Owner, j.TTLMS = stored.Holder(h.token), stored.Owner(h.token), ttlJSON(h.ttl)
 	}
 	switch {
 	case j.Held:
@@ -201,7 +200,7 @@ func (v *view) json() viewJSON {
 			s.Error, s.Waiting = messageOf(n.err), -1
 			s.Next = nextStep(n.err)
 		case n.token != "":
-			s.Holder, s.Owner, s.TTLMS = tokens.Digest(n.token), tokens.LabelOf(n.token), ttlJSON(n.ttl)
+			s.Holder, s.Owner, s.TTLMS = stored.Holder(n.token), stored.Owner(n.token), ttlJSON(n.ttl)
 		}
 		j.Nodes = append(j.Nodes, s)
 	}

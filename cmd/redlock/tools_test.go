@@ -19,6 +19,7 @@ import (
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/internal/tokens"
 	"github.com/seed6c881748/redlock/redlock"
+	"github.com/seed6c881748/redlock/redlock/stored"
 )
 
 func decode[T any](t *testing.T, text string) T {
@@ -230,7 +231,7 @@ func TestAdmitRefusesAnotherConfiguration(t *testing.T) {
 	}
 	all := strings.Join(addrs, ",")
 	marker := func(i int) quarantine.Marker {
-		text, _, err := c.Nodes[i].Get(keys{}.marker())
+		text, _, err := c.Nodes[i].Get(stored.Keys{}.Marker())
 		require.NoError(t, err)
 		return quarantine.ParseMarker(text)
 	}
@@ -282,7 +283,7 @@ func TestAdmitMovesOnByOneNode(t *testing.T) {
 	}
 	admit := func(n int, names ...string) (int, string) { return with(n, append([]string{"admit"}, names...)...) }
 	setting := func(i int) []int {
-		text, _, err := c.Nodes[i].Get(keys{}.marker())
+		text, _, err := c.Nodes[i].Get(stored.Keys{}.Marker())
 		require.NoError(t, err)
 		m := quarantine.ParseMarker(text)
 		return []int{m.Nodes, m.Other}

@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/seed6c881748/redlock/internal/tokens"
 	"github.com/seed6c881748/redlock/redlock"
 )
 
@@ -175,5 +174,5 @@ func mayComeFree(err error) bool {
 
 // holdersFor is holdersVar for the command.
 func holdersFor(lock *redlock.Lock) string {
-	return strings.TrimSpace(os.Getenv(holdersVar) + " " + tokens.Digest(lock.Token()))
+	return strings.TrimSpace(os.Getenv(holdersVar) + " " + lock.Holder())
 }

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/seed6c881748/redlock/redlock/stored"
 )
 
 func (t *tool) watchCommand() *cobra.Command {
@@ -32,7 +34,7 @@ func (t *tool) watchCommand() *cobra.Command {
 			if err := checkPermits(cmd, permits); err != nil {
 				return err
 			}
-			return t.onNodes(args, func(peers []*peer, k keys) error {
+			return t.onNodes(args, func(peers []*peer, k stored.Keys) error {
 				return t.watch(cmd.Context(), peers, k, args, permits, interval)
 			})
 		},
@@ -44,7 +46,7 @@ func (t *tool) watchCommand() *cobra.Command {
 }
 
 // watch is redlock watch; permits is 0 without --permits.
-func (t *tool) watch(ctx context.Context, peers []*peer, k keys, resources []string, permits int, interval time.Duration) error {
+func (t *tool) watch(ctx context.Context, peers []*peer, k stored.Keys, resources []string, permits int, interval time.Duration) error {
 	interrupted := make(chan os.Signal, 1)
 	notify(interrupted, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP) // After which a terminal is to have its cursor.
 	defer signal.Stop(interrupted)

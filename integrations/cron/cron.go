@@ -37,8 +37,8 @@ import (
 
 	"github.com/robfig/cron/v3"
 
-	"github.com/seed6c881748/redlock/integrations/internal/ticks"
 	"github.com/seed6c881748/redlock/redlock"
+	"github.com/seed6c881748/redlock/redlock/ticks"
 )
 
 // A Locker makes jobs that run once per tick over all processes. It is safe for concurrent use. Several Crons can
@@ -81,7 +81,7 @@ func NewLocker(r *redlock.Redlock, logger cron.Logger, ttl, minHold time.Duratio
 	if logger == nil {
 		return nil, errors.New("redlockcron: no logger")
 	}
-	locker, err := ticks.NewLocker(r, ttl, minHold, minHold-minHold/3, opts)
+	locker, err := ticks.NewLocker(r, ttl, minHold, minHold-minHold/3, opts...)
 	if err != nil {
 		return nil, fmt.Errorf("redlockcron: %w", err)
 	}

@@ -38,8 +38,8 @@ import (
 
 	"github.com/go-co-op/gocron/v2"
 
-	"github.com/seed6c881748/redlock/integrations/internal/ticks"
 	"github.com/seed6c881748/redlock/redlock"
+	"github.com/seed6c881748/redlock/redlock/ticks"
 )
 
 var (
@@ -81,7 +81,7 @@ func NewLocker(r *redlock.Redlock, ttl, minHold time.Duration, opts ...redlock.O
 	if r == nil {
 		return nil, errNoRedlock
 	}
-	locker, err := ticks.NewLocker(r, ttl, minHold, minHold/2, opts)
+	locker, err := ticks.NewLocker(r, ttl, minHold, minHold/2, opts...)
 	if err != nil {
 		return nil, fmt.Errorf("redlockgocron: %w", err)
 	}

@@ -12,9 +12,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed6c881748/redlock/integrations/internal/ticks"
 	"github.com/seed6c881748/redlock/redlock"
 	"github.com/seed6c881748/redlock/redlock/redlocktest"
+	"github.com/seed6c881748/redlock/redlock/ticks"
 	"github.com/seed6c881748/redlock/test/testkit"
 )
 
@@ -167,7 +167,7 @@ func TestNobodyOutwaitsTheMinHold(t *testing.T) {
 			lock, err := one.Lock(t.Context(), "report")
 			require.NoError(t, err)
 			require.NoError(t, lock.Unlock(t.Context()))
-			time.Sleep(minHold - two.ticks.Wait - time.Millisecond)
+			time.Sleep(minHold - min(minHold/2, ticks.MaxWait) - time.Millisecond)
 			_, err = two.Lock(t.Context(), "report")
 			require.ErrorIs(t, err, redlock.ErrTaken)
 			time.Sleep(time.Millisecond)
@@ -199,7 +199,9 @@ func TestALockThatComesLateIsNotUsed(t *testing.T) {
 // What ends a wait is said: the context and Close are others than the end of the wait.
 func TestWhatEndsTheWaitOfALocker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		cluster, one, two := lockers(t, tick, tick)
+		cluster, one, _ := lockers(t, tick, tick)
+		r := cluster.NewRedlock()
+		two := must(NewLocker(r, tick, tick))
 		lock, err := one.Lock(t.Context(), "report")
 		require.NoError(t, err)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -210,7 +212,7 @@ func TestWhatEndsTheWaitOfALocker(t *testing.T) {
 
 		go func() {
 			time.Sleep(time.Second)
-			assert.NoError(t, two.ticks.Redlock.Close(t.Context()))
+			assert.NoError(t, r.Close(t.Context()))
 		}()
 		_, err = two.Lock(t.Context(), "report")
 		require.ErrorIs(t, err, redlock.ErrClosed)

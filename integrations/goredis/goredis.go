@@ -14,8 +14,8 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/auth"
 
-	"github.com/seed6c881748/redlock/integrations/internal/dial"
 	"github.com/seed6c881748/redlock/redlock"
+	"github.com/seed6c881748/redlock/redlock/dial"
 )
 
 // failoverAddr is what go-redis gives a failover client for an address.

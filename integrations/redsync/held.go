@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/seed6c881748/redlock/internal/tokens"
 	"github.com/seed6c881748/redlock/redlock"
+	"github.com/seed6c881748/redlock/redlock/stored"
 )
 
 // This file is about the locks that mutexes of this process have, by which a mutex of WithValue finds that of another one.
@@ -116,7 +116,7 @@ func (h *register) find(r *redlock.Redlock, name, value string) (held *holding, 
 		return nil, errManyHadIt
 	case had && held == nil && !elsewhere:
 		return nil, redlock.ErrLost
-	case held == nil && tokens.Check(value) != nil:
+	case held == nil && stored.CheckToken(value) != nil:
 		return nil, errForeign
 	default:
 		return held, nil

@@ -8,8 +8,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/seed6c881748/redlock/internal/tokens"
 	"github.com/seed6c881748/redlock/redlock"
+	"github.com/seed6c881748/redlock/redlock/stored"
 )
 
 // A Mutex is a distributed mutual exclusion lock. It can be locked again after Unlock, and after its lock has ended.
@@ -137,9 +137,6 @@ func (m *Mutex) attempt(ctx context.Context, s *shared, tries int) (_ *holding, 
 	if m.set.genValueFunc != nil {
 		if own, err = m.set.genValueFunc(); err != nil {
 			return nil, err
-		}
-		if err = tokens.CheckLabel(own); err != nil {
-			return nil, fmt.Errorf("redsync: WithGenValueFunc: %w", err)
 		}
 		opts = append(opts[:len(opts):len(opts)], redlock.WithOwner(own))
 		once("what WithGenValueFunc returns is the label of a lock: the key has a token in front of it, which a program that reads" +
@@ -391,7 +388,7 @@ func (m *Mutex) ask(ctx context.Context, r *redlock.Redlock, token string) error
 	if err != nil {
 		return fmt.Errorf("redsync: mutex %q: %w", m.Name(), err)
 	}
-	holder := tokens.Digest(token)
+	holder := stored.Holder(token)
 	switch {
 	case is.Held && is.Holder == holder:
 		return nil

@@ -373,19 +373,19 @@ func TestWrongArguments(t *testing.T) {
 			}
 		}
 		for says, m := range map[string]*Mutex{ // What asks for a lock names it.
-			"ttl 0s":                                 rs.NewMutex("x", WithExpiry(0)),
-			"ttl -1s":                                rs.NewMutex("x", WithExpiry(-time.Second)),
-			"ttl 1ms":                                rs.NewMutex("x", WithExpiry(time.Millisecond)),
-			"retry delay -1s":                        rs.NewMutex("x", WithRetryDelay(-time.Second)),
-			"retry delay 48h0m0s":                    rs.NewMutex("x", WithRetryDelay(48*time.Hour)),
-			"drift factor 1":                         rs.NewMutex("x", WithDriftFactor(1)),
-			"drift factor NaN":                       rs.NewMutex("x", WithDriftFactor(math.NaN())),
-			"node timeout 2562047h":                  rs.NewMutex("x", WithTimeoutFactor(1e300)),
-			"empty resource":                         rs.NewMutex(""),
-			"reserved":                               rs.NewMutex("__redlock__:x"),
-			"WithGenValueFunc: redlock: owner label": rs.NewMutex("x", WithGenValueFunc(func() (string, error) { return "a\nb", nil })),
-			"of 129 bytes":                           rs.NewMutex("x", WithGenValueFunc(func() (string, error) { return strings.Repeat("a", 129), nil })),
-			"tries -3":                               rs.NewMutex("x", WithTries(-3)),
+			"ttl 0s":                rs.NewMutex("x", WithExpiry(0)),
+			"ttl -1s":               rs.NewMutex("x", WithExpiry(-time.Second)),
+			"ttl 1ms":               rs.NewMutex("x", WithExpiry(time.Millisecond)),
+			"retry delay -1s":       rs.NewMutex("x", WithRetryDelay(-time.Second)),
+			"retry delay 48h0m0s":   rs.NewMutex("x", WithRetryDelay(48*time.Hour)),
+			"drift factor 1":        rs.NewMutex("x", WithDriftFactor(1)),
+			"drift factor NaN":      rs.NewMutex("x", WithDriftFactor(math.NaN())),
+			"node timeout 2562047h": rs.NewMutex("x", WithTimeoutFactor(1e300)),
+			"empty resource":        rs.NewMutex(""),
+			"reserved":              rs.NewMutex("__redlock__:x"),
+			"owner label":           rs.NewMutex("x", WithGenValueFunc(func() (string, error) { return "a\nb", nil })),
+			"of 129 bytes":          rs.NewMutex("x", WithGenValueFunc(func() (string, error) { return strings.Repeat("a", 129), nil })),
+			"tries -3":              rs.NewMutex("x", WithTries(-3)),
 		} {
 			refused(m.Lock(), says)
 			if says != "tries -3" {

@@ -15,8 +15,8 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/seed6c881748/redlock/integrations/internal/dial"
 	"github.com/seed6c881748/redlock/redlock"
+	"github.com/seed6c881748/redlock/redlock/dial"
 )
 
 // Node returns a node that connects as a client of rueidis.NewClient would: to the one address of

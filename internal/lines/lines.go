@@ -56,6 +56,9 @@ func Bell(prefix, reserved, resource string) string {
 	return prefix + reserved + bellMark + resource + bellEnd
 }
 
+// Key returns the key of the line itself, as scripts make it from the bell's.
+func Key(prefix, reserved, resource string) string { return Bell(prefix, reserved, resource) + "l" }
+
 // DecodeMessage reads what is published of a release: the digest of its token, and the resource's key.
 func DecodeMessage(payload string) (key, digest string, ok bool) {
 	if len(payload) <= tokens.DigestLen {

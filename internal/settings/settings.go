@@ -3,7 +3,6 @@
 package settings
 
 import (
-	"strconv"
 	"sync/atomic"
 	"time"
 )
@@ -59,15 +58,3 @@ var SetDifferences func(label string, names, answers []string) (differences any)
 // whose behalf it waits: since then, or nil inside for its own time. Package semaphore has one call go on for many
 // callers, each of whom waits for moments.
 var OnBehalf func(since *atomic.Pointer[time.Time]) (option any)
-
-// MaxPermits is the most that a semaphore has, as whoever waits long enough asks for all slots.
-const MaxPermits = 256
-
-// Slots are the resources of a semaphore's slots. All packages that show permits know them by these names.
-func Slots(name string, k int) []string {
-	slots := make([]string, k)
-	for i := range slots {
-		slots[i] = name + "#" + strconv.Itoa(i)
-	}
-	return slots
-}

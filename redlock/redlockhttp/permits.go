@@ -1,6 +1,6 @@
 package redlockhttp
 
-import "github.com/seed6c881748/redlock/internal/settings"
+import "github.com/seed6c881748/redlock/redlock/semaphore"
 
 // An Option changes what a [Handler] shows.
 type Option func(*handler)
@@ -12,7 +12,7 @@ type Option func(*handler)
 func WithSemaphores(names ...string) Option {
 	return func(h *handler) {
 		for _, name := range names {
-			for number, resource := range settings.Slots(name, settings.MaxPermits) {
+			for number, resource := range semaphore.Slots(name, semaphore.MaxPermits) {
 				h.slots[resource] = slot{name, &number}
 			}
 		}

@@ -4,10 +4,9 @@ import (
 	"slices"
 	"strings"
 	"time"
-)
 
-// reserved marks the keys that are the library's own and no locks.
-const reserved = "__redlock__:"
+	"github.com/seed6c881748/redlock/internal/reserved"
+)
 
 // Holder returns the token that more than half of the nodes store for resource, or "" if there
 // is none. It is the Token of the lock that has the resource, or a foreign token after
@@ -38,7 +37,7 @@ func (c *Cluster) Held() []string {
 		keys, err := n.Keys()
 		c.failed("Held", err)
 		for key := range keys {
-			if !strings.Contains(key, reserved) {
+			if !reserved.Has(key) {
 				held = append(held, strings.TrimPrefix(key, c.prefix))
 			}
 		}

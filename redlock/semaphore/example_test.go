@@ -43,6 +43,27 @@ func ExampleNew() {
 	// <nil>
 }
 
+// Which of the permits are held now, in all processes.
+func ExampleSlots() {
+	s, err := semaphore.New(r, "printer", 2, 10*time.Second)
+	if err != nil {
+		log.Fatal(err)
+	}
+	p, err := s.Acquire(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer p.Unlock(ctx)
+	held := 0
+	for _, slot := range semaphore.Slots("printer", 2) {
+		if is, err := r.Inspect(ctx, slot); err == nil && is.Held {
+			held++
+		}
+	}
+	fmt.Println(held, "of", semaphore.Slots("printer", 2))
+	// Output: 1 of [printer#0 printer#1]
+}
+
 // Ten workers share three permits.
 func ExampleSemaphore_Do() {
 	s, err := semaphore.New(r, "database", 3, 10*time.Second)

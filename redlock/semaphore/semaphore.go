@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -35,6 +36,19 @@ type Semaphore struct {
 	waits atomic.Pointer[time.Time] // since when the first in line does; written with mu held
 }
 
+// MaxPermits is the most that a semaphore has, as whoever waits long enough asks for all slots.
+const MaxPermits = 256
+
+// Slots returns the resources of the slots of a semaphore with k permits, in their order. Whoever shows locks, or calls
+// [redlock.Redlock.Inspect], knows permits by them: a semaphore has its slots among the first [MaxPermits], whatever its k.
+func Slots(name string, k int) []string {
+	slots := make([]string, k)
+	for i := range slots {
+		slots[i] = name + "#" + strconv.Itoa(i)
+	}
+	return slots
+}
+
 // New returns a semaphore of k permits, 1 ≤ k ≤ 256, over the nodes of r. A permit lives for ttl unless
 // it is extended. It does no I/O. The error says which argument is wrong, and how.
 //
@@ -46,11 +60,11 @@ func New(r *redlock.Redlock, name string, k int, ttl time.Duration, opts ...redl
 	switch {
 	case name == "":
 		return nil, errors.New("semaphore: empty name")
-	case k < 1 || k > settings.MaxPermits:
-		return nil, fmt.Errorf("semaphore %q: %d permits: must be at least 1 and at most %d", name, k, settings.MaxPermits)
+	case k < 1 || k > MaxPermits:
+		return nil, fmt.Errorf("semaphore %q: %d permits: must be at least 1 and at most %d", name, k, MaxPermits)
 	}
 	s := &Semaphore{r: r, name: name, ttl: ttl, won: make([]atomic.Pointer[redlock.Lock], k)}
-	for _, slot := range settings.Slots(name, k) {
+	for _, slot := range Slots(name, k) {
 		s.slots = append(s.slots, []string{slot})
 	}
 	pace := max(200*time.Millisecond, time.Duration(k)*20*time.Millisecond)

@@ -20,10 +20,13 @@ import (
 
 	// Go's test cache must know that the result depends on them.
 	_ "github.com/seed6c881748/redlock/redlock"
+	_ "github.com/seed6c881748/redlock/redlock/dial"
 	_ "github.com/seed6c881748/redlock/redlock/redlockcheck"
 	_ "github.com/seed6c881748/redlock/redlock/redlockhttp"
 	_ "github.com/seed6c881748/redlock/redlock/redlocktest"
 	_ "github.com/seed6c881748/redlock/redlock/semaphore"
+	_ "github.com/seed6c881748/redlock/redlock/stored"
+	_ "github.com/seed6c881748/redlock/redlock/ticks"
 	"github.com/seed6c881748/redlock/test/testkit"
 )
 
@@ -36,7 +39,7 @@ const (
 )
 
 // folders are those of the packages that users import.
-var folders = []string{"redlock", "redlock/redlockcheck", "redlock/redlockhttp", "redlock/redlocktest", "redlock/semaphore"}
+var folders = []string{"redlock", "redlock/dial", "redlock/redlockcheck", "redlock/redlockhttp", "redlock/redlocktest", "redlock/semaphore", "redlock/stored", "redlock/ticks"}
 
 func TestAPI(t *testing.T) {
 	load := testkit.Importer(t, root, "./redlock/...")

@@ -36,6 +36,9 @@ var withoutExample = map[string]map[string]string{
 	"redlock/semaphore": {
 		"Semaphore_Format": "fmt calls it",
 	},
+	"redlock/stored": {
+		"Marker_String": "fmt calls it",
+	},
 	"redlock/redlockcheck": {
 		"Finding_String":    "fmt calls it",
 		"NodeReport_String": "fmt calls it",

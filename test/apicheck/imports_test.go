@@ -1,8 +1,14 @@
 package apicheck
 
 import (
+	"go/parser"
+	"go/token"
+	"io/fs"
 	"maps"
+	"os"
 	"os/exec"
+	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -22,6 +28,7 @@ var mayImport = map[string][]string{
 	"internal/clockwatch": {},
 	"internal/conn":       {redigo, "internal/brief", "internal/redigo"},
 	"internal/redigo":     {redigo},
+	"internal/reserved":   {},
 	"internal/dispatch":   {},
 	"internal/fences":     {"internal/node"},
 	"internal/lease":      {"internal/node", "internal/tokens"},
@@ -37,20 +44,30 @@ var mayImport = map[string][]string{
 	"redlock": {
 		redigo, "golang.org/x/sync/errgroup", "golang.org/x/sync/singleflight", "internal/admission", "internal/brief", "internal/calls",
 		"internal/clockwatch", "internal/conn", "internal/dispatch", "internal/fences", "internal/holders",
-		"internal/lease", "internal/lines", "internal/link", "internal/node", "internal/quarantine", "internal/sets", "internal/settings", "internal/tokens",
+		"internal/lease", "internal/lines", "internal/link", "internal/node", "internal/quarantine", "internal/reserved", "internal/sets", "internal/settings", "internal/tokens",
 		"internal/waiting",
 	},
+	"redlock/dial": {redigo, "internal/conn", "redlock"},
 	"redlock/redlockcheck": {
 		"internal/brief", "internal/conn", "internal/lines", "internal/link", "internal/node", "internal/quarantine", "internal/sets", "internal/settings", "internal/tokens", "redlock",
 	},
-	"redlock/redlockhttp": {"internal/settings", "redlock"},
+	"redlock/redlockhttp": {"redlock", "redlock/semaphore"},
 	"redlock/semaphore":   {"internal/settings", "redlock"},
+	"redlock/stored": {
+		"internal/fences", "internal/lines", "internal/quarantine", "internal/reserved", "internal/sets", "internal/settings", "internal/tokens", "redlock",
+	},
+	"redlock/ticks": {"internal/settings", "redlock"},
 }
 
 // The compiler sees to it that imports make no circle, and nothing else does that they go down.
 func TestImportsGoDownOnly(t *testing.T) {
 	const format = `{{if not .Standard}}{{.ImportPath}}: {{join .Imports " "}}{{end}}`
-	args := []string{"list", "-deps", "-f", format, module + "/redlock/redlockcheck", module + "/redlock/redlockhttp", module + "/redlock/semaphore"}
+	args := []string{"list", "-deps", "-f", format}
+	for _, folder := range folders {
+		if folder != "redlock/redlocktest" { // It has servers.
+			args = append(args, module+"/"+folder)
+		}
+	}
 	out, err := exec.CommandContext(t.Context(), "go", args...).Output()
 	require.NoError(t, err)
 	found := map[string]bool{}
@@ -70,4 +87,55 @@ func TestImportsGoDownOnly(t *testing.T) {
 		}
 	}
 	assert.ElementsMatch(t, slices.Collect(maps.Keys(mayImport)), slices.Collect(maps.Keys(found)), "packages of the library")
+}
+
+// released are the modules that users get besides the library, as scripts/release.sh has them. Each has a version of its
+// own, and works with every later one of the library.
+var released = []string{"cmd/redlock", "otelredlock", "integrations/*", "integrations/redsync/redis/goredis/*"}
+
+func TestOtherModulesImportWhatTheLibraryExports(t *testing.T) {
+	seen := 0
+	for _, pattern := range released {
+		files, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(pattern), "go.mod"))
+		require.NoError(t, err)
+		require.NotEmpty(t, files, pattern)
+		for _, file := range files {
+			seen += checkModule(t, filepath.Dir(file))
+		}
+	}
+	assert.Greater(t, seen, 50, "imports of the library")
+}
+
+// checkModule checks what the files of a module import of the library, and counts that. Tests may import all of it: nobody
+// has them but those who have this repository.
+func checkModule(t *testing.T, dir string) (seen int) {
+	t.Helper()
+	require.NoError(t, filepath.WalkDir(dir, func(file string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") {
+			return err
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
+		for _, i := range f.Imports {
+			if local, ours := strings.CutPrefix(strings.Trim(i.Path.Value, `"`), module+"/"); ours && isOfTheLibrary(t, local) {
+				seen++
+				assert.Contains(t, folders, local, "%s imports it, and the library may change it in any version", file)
+			}
+		}
+		return err
+	}))
+	return seen
+}
+
+// isOfTheLibrary reports whether a package is in the library's module, and in none that lies within its folder.
+func isOfTheLibrary(t *testing.T, folder string) bool {
+	t.Helper()
+	for ; folder != "."; folder = path.Dir(folder) {
+		switch _, err := os.Stat(filepath.Join(root, filepath.FromSlash(folder), "go.mod")); {
+		case err == nil:
+			return false
+		case !os.IsNotExist(err):
+			require.NoError(t, err)
+		}
+	}
+	return true
 }

@@ -9,12 +9,13 @@ import (
 
 	"github.com/seed6c881748/redlock/internal/fences"
 	"github.com/seed6c881748/redlock/internal/quarantine"
+	"github.com/seed6c881748/redlock/internal/reserved"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/redlock"
 )
 
 // Reserved is in every key that the library keeps things of its own under.
-const Reserved = "__redlock__:"
+const Reserved = reserved.Mark
 
 // Keys returns the keys of a node that are locks, not the library's own.
 func Keys(t *testing.T, n *testcluster.Node) map[string]testcluster.KeyState {

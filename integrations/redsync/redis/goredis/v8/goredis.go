@@ -12,9 +12,9 @@ import (
 
 	"github.com/go-redis/redis/v8"
 
-	"github.com/seed6c881748/redlock/integrations/internal/dial"
 	redsyncredis "github.com/seed6c881748/redlock/integrations/redsync/redis"
 	"github.com/seed6c881748/redlock/redlock"
+	"github.com/seed6c881748/redlock/redlock/dial"
 )
 
 type pool struct{ delegate redis.UniversalClient }

@@ -1,6 +1,3 @@
-// Package dial makes nodes of what another client library has been told of a server. A node has
-// connections of its own, as a library's own pool cannot serve it: redlock pipelines its scripts,
-// and cuts off a connection at once when it is given up, so that nothing arrives late.
 package dial
 
 import (
@@ -15,7 +12,7 @@ import (
 	"github.com/seed6c881748/redlock/redlock"
 )
 
-// A Server is what a client library has been told of a server.
+// A Server is what a client library has been told of a server. Dial and Credentials must not be nil.
 type Server struct {
 	Address  string // in the node's name; never with credentials
 	Database int

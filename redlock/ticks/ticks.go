@@ -1,5 +1,3 @@
-// Package ticks has one of several processes run a job at each tick of a schedule: what is the same for all
-// schedulers.
 package ticks
 
 import (
@@ -16,31 +14,30 @@ import (
 // still that has come first, without the tick being left out.
 const MaxWait = 5 * time.Second
 
-// A Locker locks a job for one tick. It is safe for concurrent use.
+// A Locker locks jobs, each for one tick. Only [NewLocker] makes one, which may be copied. It is safe for concurrent use.
 type Locker struct {
-	Redlock            *redlock.Redlock
-	TTL, MinHold, Wait time.Duration
-
 	// Leaves has whoever is refused leave the tick out at once: a holder that keeps no min hold has its lock free again
 	// as soon as its run is over.
 	Leaves bool
 
-	options []redlock.Option
+	r                  *redlock.Redlock
+	ttl, minHold, wait time.Duration
+	options            []redlock.Option
 }
 
 // NewLocker returns a Locker whose locks live for ttl, and for minHold at least. It waits for a lock, at most for
-// MaxWait: whoever has come first may get none in the end, and nobody would run the job if the others had left
+// [MaxWait]: whoever has come first may get none in the end, and nobody would run the job if the others had left
 // out the tick by then. The wait must be shorter than the min hold by as much as clocks may differ, or a process
 // would find the lock of its own tick free again.
 //
-// Of opts, WithMinHold, WithRetryCount and WithRetryIf do not count.
-func NewLocker(r *redlock.Redlock, ttl, minHold, wait time.Duration, opts []redlock.Option) (*Locker, error) {
+// Of opts, WithMinHold, WithRetryCount and WithRetryIf do not count. If another one is wrong, each Lock says so.
+func NewLocker(r *redlock.Redlock, ttl, minHold, wait time.Duration, opts ...redlock.Option) (*Locker, error) {
 	if minHold <= 0 || minHold > ttl {
 		return nil, fmt.Errorf("the min hold must be positive and not exceed the ttl of %v: %v", ttl, minHold)
 	}
 	// The caller's first: the min hold and the wait are none of theirs.
 	opts = append(opts[:len(opts):len(opts)], redlock.WithMinHold(minHold), redlock.WithRetryCount(-1))
-	return &Locker{Redlock: r, TTL: ttl, MinHold: minHold, Wait: min(wait, MaxWait), options: opts}, nil
+	return &Locker{r: r, ttl: ttl, minHold: minHold, wait: min(wait, MaxWait), options: opts}, nil
 }
 
 // Lock locks the resource of a job. It gives up when the wait is over, or when it sees that another process has
@@ -50,12 +47,12 @@ func NewLocker(r *redlock.Redlock, ttl, minHold, wait time.Duration, opts []redl
 // The wait begins at the tick, which is past by as much as late says. A part of it is left in any case: if all are
 // late, somebody is to run the job all the same.
 func (l *Locker) Lock(ctx context.Context, resource string, late time.Duration) (*redlock.Lock, error) {
-	wait := max(l.Wait-late, l.Wait/4)
+	wait := max(l.wait-late, l.wait/4)
 	end := time.Now().Add(wait)
 	waiting, cancel := context.WithDeadline(ctx, end)
 	defer cancel()
 	retry := redlock.WithRetryIf(func(err error) bool { return l.mayGet(err, time.Until(end)) })
-	lock, err := l.Redlock.Lock(waiting, []string{resource}, l.TTL, append(l.options[:len(l.options):len(l.options)], retry)...)
+	lock, err := l.r.Lock(waiting, []string{resource}, l.ttl, append(l.options[:len(l.options):len(l.options)], retry)...)
 	if refused := (*redlock.QuorumError)(nil); errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil && errors.As(err, &refused) {
 		err = refused // That the wait is over is no news.
 	}
@@ -87,5 +84,5 @@ func (l *Locker) mayGet(err error, wait time.Duration) bool {
 	for _, v := range refused.Votes {
 		left = max(left, v.HolderTTL)
 	}
-	return left <= wait || left >= l.TTL-l.MinHold
+	return left <= wait || left >= l.ttl-l.minHold
 }

@@ -1,0 +1,91 @@
+package stored_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/redlock"
+	"github.com/seed6c881748/redlock/redlock/redlocktest"
+	"github.com/seed6c881748/redlock/redlock/stored"
+)
+
+const ttl = 10 * time.Second
+
+// The names are those under which the library keeps what they say, and no more is stored than what they name.
+func TestKeysOfTheLibrary(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := redlocktest.New(t, 3, redlock.WithPrefix("locks:"), redlock.WithFencing(), redlock.WithQuarantine(ttl))
+		require.NoError(t, c.Redlock.Admit(t.Context(), "node1", "node2", "node3"))
+		k := stored.Keys{Prefix: "locks:"}
+		lock, err := c.Redlock.Lock(t.Context(), []string{"x"}, ttl)
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		waits := make(chan error)
+		other := c.NewRedlock()
+		go func() {
+			_, err := other.Lock(ctx, []string{"x"}, ttl, redlock.WithRetryCount(-1))
+			waits <- err
+		}()
+		time.Sleep(ttl / 10)
+		for _, n := range c.Nodes() {
+			conn, err := n.Pool.GetContext(t.Context())
+			require.NoError(t, err)
+			value, err := redis.String(conn.Do("GET", k.Lock("x")))
+			require.NoError(t, err)
+			assert.Equal(t, lock.Token(), value)
+			counter, err := redis.Int64(conn.Do("GET", k.Counter("x")))
+			require.NoError(t, err)
+			assert.Equal(t, lock.Fence(), counter)
+			line, err := redis.Strings(conn.Do("ZRANGE", k.Line("x"), 0, -1))
+			require.NoError(t, err)
+			require.Len(t, line, 1)
+			assert.Regexp(t, "^[0-9a-f]{16}$", k.Waiter(line[0]))
+			text, err := redis.String(conn.Do("GET", k.Marker()))
+			require.NoError(t, err)
+			m := stored.ParseMarker(text)
+			assert.Equal(t, "clients with 3 nodes and a longest ttl of 10s", m.String())
+			assert.True(t, m.Votes && m.Knows(3))
+			all, err := redis.Strings(conn.Do("KEYS", "*"))
+			require.NoError(t, err)
+			for _, key := range all {
+				resource, ok := k.Resource(key)
+				assert.Equal(t, key == k.Lock("x"), ok, key)
+				assert.Equal(t, ok, resource == "x", key)
+				assert.True(t, ok || strings.HasPrefix(key, "locks:"+stored.Reserved), key)
+			}
+			require.NoError(t, conn.Close())
+		}
+		cancel()
+		require.ErrorIs(t, <-waits, context.Canceled)
+		require.NoError(t, lock.Unlock(t.Context()))
+	})
+}
+
+func TestResourceOfAKey(t *testing.T) {
+	k := stored.Keys{Prefix: "p:"}
+	for key, want := range map[string]string{"p:x": "x", "p:": "", "x": "", "": "", "p:a" + stored.Reserved: "", "p:p:x": "p:x"} {
+		resource, ok := k.Resource(key)
+		assert.Equal(t, want, resource, key)
+		assert.Equal(t, want != "", ok, key)
+	}
+}
+
+// What is read was stored by anybody.
+func TestValuesOfAnybody(t *testing.T) {
+	assert.Zero(t, stored.ParseMarker("nonsense"))
+	assert.Equal(t, "no clients", stored.Marker{}.String())
+	assert.Empty(t, stored.Owner(""))
+	assert.Len(t, stored.Holder(""), 12)
+	longest := strings.Repeat("0", 32) + " owner=" + strings.Repeat("x", stored.MaxToken-39)
+	require.NoError(t, stored.CheckToken(longest))
+	require.Error(t, stored.CheckToken(longest+"x"))
+	assert.Empty(t, stored.SetDifferences("", []string{"a", "b"}, nil))
+	assert.Empty(t, stored.SetDifferences("", []string{"a"}, []string{"nonsense", "more of it"}))
+}
