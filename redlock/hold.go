@@ -121,9 +121,7 @@ func (h *hold) run() {
 	defer l.mu.Unlock()
 	now := time.Now()
 	if h.rules.Extended(err == nil, now) {
-		e := l.event(EventHoldAtRisk, OpExtend)
-		e.Err, e.Held = err, l.rules.HeldFor(now)
-		l.r.send(ctx, e)
+		h.tellRisk(ctx, err, now)
 	}
 	h.armLocked(now)
 }
@@ -198,24 +196,6 @@ func (h *hold) endLocked(now time.Time) (end func()) {
 		for _, k := range kept {
 			k.cancel(cause)
 		}
-	}
-}
-
-// tell counts the end of the hold, and sends its event. lock.mu is held.
-func (h *hold) tell(why lease.Verdict, now time.Time) {
-	h.emitted = true
-	cause := verdictError(why)
-	if why == lease.NoQuorum {
-		cause = nil // The release was not confirmed, which is no loss.
-	}
-	h.lock.r.counters.HoldsEnded.count(cause)
-	if h.lock.r.wants(h.values, EventHoldEnded, cause) {
-		e := h.lock.event(EventHoldEnded, OpExtend)
-		e.Err = cause
-		if h.lock.rules.Ended == lease.Undecided {
-			e.Held = h.lock.rules.HeldFor(now) // After a limit and ErrClosed the lock goes on.
-		}
-		h.lock.r.send(h.values, e)
 	}
 }
 

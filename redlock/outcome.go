@@ -5,10 +5,9 @@ import (
 	"time"
 
 	"github.com/seed6c881748/redlock/internal/lease"
-	"github.com/seed6c881748/redlock/internal/tokens"
 )
 
-// This file is about what a round has come to, for its caller and for those who watch.
+// This file is about what a round has come to, for its caller; facts.go is about those who watch.
 
 // A failure is why a round has failed, or was not waited for.
 type failure struct {
@@ -32,29 +31,6 @@ func (rd *round) failLocked() *failure {
 		rd.failure = new(failure)
 	}
 	return rd.failure
-}
-
-// eventLocked tells how the latest question was decided. rd.mu is held.
-func (rd *round) eventLocked(kind EventKind) {
-	err := verdictError(rd.rules.Latest)
-	if rd.rules.Latest == lease.Undecided {
-		err = rd.failLocked().ended
-	}
-	if !rd.r.wants(rd.ctx, kind, err) {
-		return
-	}
-	e := Event{
-		Kind: kind, Op: rd.op(), Resources: slices.Clone(rd.claim.resources), Attempt: int(rd.attempt),
-		Votes: rd.votesLocked(rd.rules.Ballots), Took: time.Since(rd.rules.Start), Err: err, Owner: tokens.LabelOf(rd.claim.token()),
-	}
-	e.Overtaken = rd.extension != nil && rd.extension.overtaken()
-	if err == nil {
-		e.Until = rd.rules.Until().Mono
-		if rd.extension != nil {
-			e.Until = rd.extension.validUntil.Later(rd.rules.Until()).Mono // An extension never shortens.
-		}
-	}
-	rd.r.send(rd.ctx, e)
 }
 
 // take is what the round has come to for whom has waited for it: a lock, only if it goes on for longer than atLeast.

@@ -241,20 +241,9 @@ func (rd *round) carryOut(e lease.Effect, now time.Time) {
 // noteLocked tells of what was decided, and goes on. It returns what is to be done besides. rd.mu is held.
 func (rd *round) noteLocked(e lease.Effect, now time.Time) lease.Effect {
 	for all := e; ; all |= e {
-		if e.Has(lease.Raised) {
-			rd.r.counters.Raised.Add(1)
-		}
-		if e.Has(lease.Split) {
-			rd.r.counters.Splits.Add(1)
-		}
-		if e.Has(lease.Decided) {
-			rd.eventLocked(EventDecided)
-		}
+		rd.tellLocked(e)
 		if rd.admitted {
 			rd.leaveLocked(now)
-		}
-		if e.Has(lease.Settled) {
-			rd.eventLocked(EventSettled)
 		}
 		if !e.Has(lease.More) {
 			return all
