@@ -3,6 +3,7 @@ package redlock
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -134,4 +135,36 @@ func (c *counters) failed(reason error) {
 	case errors.Is(reason, ErrLost):
 		c.Lost.Add(1)
 	}
+}
+
+// terms returns those of a ttl, or what is wrong with it. Most calls of a program have the same.
+func (co *core) terms(ttl time.Duration, o *options) (*terms, error) {
+	le := co.lastTerms.Load()
+	if le == nil || le.ttl != ttl || le.factor != o.driftFactor {
+		le = &terms{ttl, o.driftFactor, lease.Validity(ttl, o.driftFactor), serverMillis(ttl)}
+		co.lastTerms.Store(le)
+	}
+	return le, o.check(le)
+}
+
+// outlasting returns a lease whose validity goes on for the min hold after any attempt that succeeds: le, or one
+// with a longer ttl. With less, keys could end before the min hold does that is counted from the end of the
+// attempt, be it those of a holder that dies: a release never lengthens their life.
+func (co *core) outlasting(le *terms, o *options) (*terms, error) {
+	if o.minHold == 0 {
+		return le, nil
+	}
+	if o.minHold > le.ttl {
+		return nil, fmt.Errorf("redlock: min hold %v: must not exceed the ttl %v", o.minHold, le.ttl)
+	}
+	attempt := min(attemptTimeouts*o.nodeTimeout, le.validity)
+	least := lease.TTLFor(o.minHold, attempt, le.factor)
+	if least <= le.ttl {
+		return le, nil
+	}
+	longer, err := co.terms(least, o)
+	if err != nil {
+		return nil, fmt.Errorf("redlock: min hold %v: the ttl of %v is too short for it and an attempt: %w", o.minHold, le.ttl, err)
+	}
+	return longer, nil
 }

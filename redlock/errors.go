@@ -3,6 +3,7 @@ package redlock
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -162,6 +163,19 @@ func (v Vote) holder() string {
 	return fmt.Sprintf("%s for %v", who, v.HolderTTL)
 }
 
+// An Op is an operation of a Redlock.
+type Op string
+
+// The operations that errors and events name.
+const (
+	OpLock    Op = "lock"    // TryLock, Lock, and the lock of Do
+	OpExtend  Op = "extend"  // Extend, and the extensions of KeepAlive and Do
+	OpUnlock  Op = "unlock"  // Unlock, that of Do included
+	OpRelease Op = "release" // Release, of a lock that another process took
+	OpDo      Op = "do"      // Do as a whole; only in events
+	opInspect Op = "inspect" // Inspect; only in errors
+)
+
 // A QuorumError says why a round over the nodes failed. errors.Is finds exactly one of ErrTaken, ErrNoQuorum, ErrLost
 // and ErrExpired in it, and ErrLost also in an ErrExpired. The nodes' own errors are in Votes and deliberately not in
 // the chain: one slow node must not make errors.Is(err, context.DeadlineExceeded) true.
@@ -304,4 +318,26 @@ func orClosed(err *QuorumError) error {
 		return &waitError{op: err.Op, resources: err.Resources, cause: ErrClosed, last: err}
 	}
 	return err
+}
+
+// freeIn is the time after which need nodes may grant the lock, by what the votes
+// say of the holder's keys; false if they cannot without a release.
+func freeIn(votes []Vote, need int) (time.Duration, bool) {
+	const never = time.Duration(math.MaxInt64)
+	lefts := make([]time.Duration, 0, len(votes))
+	for _, v := range votes {
+		switch {
+		case v.stance == node.Yes || v.stance == node.Pending:
+			lefts = append(lefts, 0)
+		case v.stance == node.No && v.HolderTTL >= 0, errors.Is(v.Err, ErrQuarantined):
+			lefts = append(lefts, v.HolderTTL)
+		default:
+			lefts = append(lefts, never)
+		}
+	}
+	slices.Sort(lefts)
+	if left := lefts[need-1]; left != never {
+		return left, true
+	}
+	return 0, false
 }

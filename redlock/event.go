@@ -2,24 +2,8 @@ package redlock
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
-
-	"github.com/seed6c881748/redlock/internal/dispatch"
-)
-
-// An Op is an operation of a Redlock.
-type Op string
-
-// The operations that errors and events name.
-const (
-	OpLock    Op = "lock"    // TryLock, Lock, and the lock of Do
-	OpExtend  Op = "extend"  // Extend, and the extensions of KeepAlive and Do
-	OpUnlock  Op = "unlock"  // Unlock, that of Do included
-	OpRelease Op = "release" // Release, of a lock that another process took
-	OpDo      Op = "do"      // Do as a whole; only in events
-	opInspect Op = "inspect" // Inspect; only in errors
 )
 
 // An EventKind says what happened.
@@ -208,121 +192,6 @@ type Tracer interface {
 
 	// Event is called as a [Hook] is, on the same goroutine, before the hook. It must not change the event's slices.
 	Event(ctx context.Context, e Event)
-}
-
-func (co *core) begin(ctx context.Context, op Op, resources []string) context.Context {
-	if co.defaults.tracer == nil {
-		return ctx
-	}
-	return co.defaults.tracer.Begin(ctx, op, resources)
-}
-
-// wants reports whether it is worth making an event.
-func (co *core) wants(ctx context.Context, kind EventKind, err error) bool {
-	return isNotable(kind, err) || co.hasListener(ctx, kind)
-}
-
-func (co *core) hasListener(ctx context.Context, kind EventKind) bool {
-	return co.defaults.hook != nil || co.defaults.tracer != nil && tracerWants(ctx, co.defaults.tracer, kind)
-}
-
-// tracerWants survives a panic of the user's code, under which mutexes are held.
-func tracerWants(ctx context.Context, t Tracer, kind EventKind) (wants bool) {
-	defer func() { _ = recover() }()
-	return t.Wants(ctx, kind)
-}
-
-// listener returns who is told of events; nil: nobody.
-func listener(hook Hook, tracer Tracer) Hook {
-	if tracer == nil {
-		return hook
-	}
-	return func(ctx context.Context, e Event) {
-		if hook == nil || tracerWants(ctx, tracer, e.Kind) { // What nobody wants has not come so far.
-			tracer.Event(ctx, e)
-		}
-		if hook != nil {
-			hook(ctx, e)
-		}
-	}
-}
-
-// overloadEvery is the least time between two events about attempts that are turned away:
-// thousands are in a second, so one event stands for many.
-const overloadEvery = time.Second
-
-// tellOverload sends such an event, unless one has been sent a moment ago.
-func (co *core) tellOverload(ctx context.Context, e *QuorumError) {
-	if before, pass := co.overloads.Pass(time.Now(), overloadEvery); pass {
-		co.send(ctx, Event{
-			Kind: EventOverloaded, Op: e.Op, Resources: slices.Clone(e.Resources), Attempt: e.Attempt,
-			Votes: slices.Clone(e.Votes), Err: e.clone(), TurnedAway: before + 1,
-		})
-	}
-}
-
-// stamp completes an event that is sent, of the call with that number.
-func stamp(e *Event, now time.Time, call uint64) { e.Time, e.Call = now, call }
-
-// isNotable reports whether an event is one that RecentEvents is to show. It must say no to what
-// happens in ordinary work: without a hook, such events are not even made.
-func isNotable(kind EventKind, err error) bool {
-	switch kind {
-	case EventNodeUp, EventNodeDown, EventNodeUnresponsive, EventKeysVanished, EventNodeCleaned, EventPolling, EventOverloaded, EventHoldAtRisk,
-		EventSetsDiffer, EventSetsAgree:
-		return true
-	case EventHoldEnded, EventReleased, EventExtended:
-		return err != nil
-	case EventNotAcquired:
-		return errors.Is(err, ErrNoQuorum) && !isOverload(err)
-	default:
-		return false
-	}
-}
-
-// end tells tracer and hook of the end of a call, with the event of that, in which fill sets
-// what is known of the call's lock.
-func (co *core) end(ctx context.Context, e Event, fill func(e *Event)) {
-	if t := co.defaults.tracer; t != nil {
-		t.End(ctx, e)
-	}
-	if !co.wants(ctx, e.Kind, e.Err) {
-		return
-	}
-	e.Resources, e.Votes = slices.Clone(e.Resources), slices.Clone(e.Votes)
-	fill(&e)
-	co.send(ctx, e)
-}
-
-// send has hook and tracer told of an event, and keeps a copy of one that is notable.
-func (co *core) send(ctx context.Context, e Event) {
-	if isNotable(e.Kind, e.Err) {
-		c := e.clone()
-		stamp(&c, time.Now(), dispatch.CallOf(ctx))
-		co.keep(c)
-	}
-	if co.hasListener(ctx, e.Kind) {
-		co.events.Send(ctx, e)
-	}
-}
-
-// keep keeps a notable event. Of what comes in thousands while nodes are away, it keeps one a second; the losses of
-// locks, which may do so, too, are worth showing.
-func (co *core) keep(e Event) {
-	due := true
-	switch e.Kind {
-	case EventNotAcquired:
-		_, due = co.notAcquired.Pass(e.Time, time.Second)
-	case EventExtended:
-		_, due = co.notExtended.Pass(e.Time, time.Second)
-	}
-	switch {
-	case !due:
-	case e.Node != "":
-		co.recentNodes.Add(e)
-	default:
-		co.recentCalls.Add(e)
-	}
 }
 
 // clone returns the event with slices and an error of its own.

@@ -204,3 +204,28 @@ func (h *hold) leave() {
 	h.timer.Stop()
 	h.lock.r.watch.Leave(h)
 }
+
+// tellRisk tells that an extension by the hold has failed with err, and the end is near. lock.mu is held.
+func (h *hold) tellRisk(ctx context.Context, err error, now time.Time) {
+	e := h.lock.event(EventHoldAtRisk, OpExtend)
+	e.Err, e.Held = err, h.lock.rules.HeldFor(now)
+	h.lock.r.send(ctx, e)
+}
+
+// tell counts the end of the hold, and sends its event. lock.mu is held.
+func (h *hold) tell(why lease.Verdict, now time.Time) {
+	h.emitted = true
+	cause := verdictError(why)
+	if why == lease.NoQuorum {
+		cause = nil // The release was not confirmed, which is no loss.
+	}
+	h.lock.r.counters.HoldsEnded.count(cause)
+	if h.lock.r.wants(h.values, EventHoldEnded, cause) {
+		e := h.lock.event(EventHoldEnded, OpExtend)
+		e.Err = cause
+		if h.lock.rules.Ended == lease.Undecided {
+			e.Held = h.lock.rules.HeldFor(now) // After a limit and ErrClosed the lock goes on.
+		}
+		h.lock.r.send(h.values, e)
+	}
+}

@@ -5,9 +5,10 @@ import (
 	"time"
 
 	"github.com/seed6c881748/redlock/internal/lease"
+	"github.com/seed6c881748/redlock/internal/tokens"
 )
 
-// This file is about what a round has come to, for its caller; facts.go is about those who watch.
+// This file is about what a round has come to, for its caller and for those who watch.
 
 // A failure is why a round has failed, or was not waited for.
 type failure struct {
@@ -73,4 +74,43 @@ func (rd *round) quorumError(reason error) *QuorumError {
 		Op: rd.op(), Resources: slices.Clone(rd.claim.resources), Need: rd.r.need, Attempt: int(rd.attempt),
 		Votes: votes, reason: reason, prefix: rd.r.defaults.prefix, cut: rd.rules.GivenUp(),
 	}
+}
+
+// tellLocked counts, and tells, what has become of a round. rd.mu is held.
+func (rd *round) tellLocked(e lease.Effect) {
+	if e.Has(lease.Raised) {
+		rd.r.counters.Raised.Add(1)
+	}
+	if e.Has(lease.Split) {
+		rd.r.counters.Splits.Add(1)
+	}
+	if e.Has(lease.Decided) {
+		rd.eventLocked(EventDecided)
+	}
+	if e.Has(lease.Settled) {
+		rd.eventLocked(EventSettled)
+	}
+}
+
+// eventLocked tells how the latest question was decided. rd.mu is held.
+func (rd *round) eventLocked(kind EventKind) {
+	err := verdictError(rd.rules.Latest)
+	if rd.rules.Latest == lease.Undecided {
+		err = rd.failLocked().ended
+	}
+	if !rd.r.wants(rd.ctx, kind, err) {
+		return
+	}
+	e := Event{
+		Kind: kind, Op: rd.op(), Resources: slices.Clone(rd.claim.resources), Attempt: int(rd.attempt),
+		Votes: rd.votesLocked(rd.rules.Ballots), Took: time.Since(rd.rules.Start), Err: err, Owner: tokens.LabelOf(rd.claim.token()),
+	}
+	e.Overtaken = rd.extension != nil && rd.extension.overtaken()
+	if err == nil {
+		e.Until = rd.rules.Until().Mono
+		if rd.extension != nil {
+			e.Until = rd.extension.validUntil.Later(rd.rules.Until()).Mono // An extension never shortens.
+		}
+	}
+	rd.r.send(rd.ctx, e)
 }

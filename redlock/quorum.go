@@ -52,3 +52,9 @@ func gaveWay(err error) bool {
 	no := refusal(err)
 	return no != nil && slices.ContainsFunc(no.Votes, isForAnother)
 }
+
+// wasCut reports whether err is that of an attempt that was cut short.
+func wasCut(err error) bool {
+	cut := (*waitError)(nil)
+	return errors.As(err, &cut)
+}

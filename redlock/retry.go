@@ -3,13 +3,10 @@ package redlock
 import (
 	"errors"
 	"fmt"
-	"math"
 	"math/rand/v2"
-	"slices"
 	"time"
 
 	"github.com/seed6c881748/redlock/internal/brief"
-	"github.com/seed6c881748/redlock/internal/node"
 )
 
 // retries reports whether a Lock is to retry an attempt that failed with err.
@@ -75,26 +72,4 @@ func (a *acquisition) nameOwn(err error) {
 			return
 		}
 	}
-}
-
-// freeIn is the time after which need nodes may grant the lock, by what the votes
-// say of the holder's keys; false if they cannot without a release.
-func freeIn(votes []Vote, need int) (time.Duration, bool) {
-	const never = time.Duration(math.MaxInt64)
-	lefts := make([]time.Duration, 0, len(votes))
-	for _, v := range votes {
-		switch {
-		case v.stance == node.Yes || v.stance == node.Pending:
-			lefts = append(lefts, 0)
-		case v.stance == node.No && v.HolderTTL >= 0, errors.Is(v.Err, ErrQuarantined):
-			lefts = append(lefts, v.HolderTTL)
-		default:
-			lefts = append(lefts, never)
-		}
-	}
-	slices.Sort(lefts)
-	if left := lefts[need-1]; left != never {
-		return left, true
-	}
-	return 0, false
 }

@@ -1,0 +1,156 @@
+package redlock
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/seed6c881748/redlock/internal/calls"
+	"github.com/seed6c881748/redlock/internal/waiting"
+)
+
+// A waiter is a call of Lock that waits.
+type waiter struct {
+	a      *acquisition
+	queued *waiting.Waiter
+	signal chan struct{} // 1: queued is to be looked at again
+	entry  calls.Entry
+	asked  time.Time // when its last attempt that was not cut short had ended
+}
+
+// newWaiter returns one whose call began then: those that begin together are in the order of their calls, however long
+// each has taken to connect.
+func (a *acquisition) newWaiter(began time.Time) *waiter {
+	w := &waiter{a: a, signal: make(chan struct{}, 1)}
+	w.queued = waiting.NewWaiter(a.keys, a.o.retryDelay, began, func() {
+		select {
+		case w.signal <- struct{}{}:
+		default:
+		}
+	})
+	w.entry = calls.Entry{Queued: w.queued, OnBehalf: a.o.onBehalf}
+	return w
+}
+
+// sleep returns when an attempt is due, and why. It also returns when ctx or the Redlock has ended, with the error.
+func (w *waiter) sleep(ctx context.Context, p *waiting.Timer) (why waiting.Reason, s waiting.State, ended error) {
+	r := w.a.r
+	for {
+		now := time.Now()
+		r.line.Do(func(q *waiting.Queue, _ time.Time) { s = q.State(w.queued) })
+		why, at := p.Due(s)
+		if ended := r.calls.Ended(ctx); ended != nil || !at.IsZero() && !at.After(now) {
+			return why, s, ended
+		}
+		var alarm <-chan time.Time
+		if !at.IsZero() {
+			alarm = time.After(at.Sub(now))
+		}
+		select {
+		case <-w.signal:
+		case <-alarm:
+		case <-ctx.Done():
+		case <-r.calls.Closing:
+		}
+	}
+}
+
+// saw takes how an attempt has failed, and returns what the attempts have seen so far.
+func (w *waiter) saw(last, err error) error {
+	if !wasCut(err) {
+		w.asked = time.Now()
+	}
+	return worse(last, err)
+}
+
+// endedBy is the error of a call that was ended in line, after so many attempts. If somebody else there has been answered
+// since its last one, that tells more: most ask once, as they come, and one that is next as its wait is over is cut short.
+// Also of one that is head by now: it may have become so because all waits end at the same time.
+func (w *waiter) endedBy(cause, last error, attempts int) error {
+	since := w.asked
+	if last == nil || wasCut(last) {
+		since = time.Time{}
+	}
+	if answered := w.answer(since); answered != nil {
+		last = w.share(answered, max(attempts, 1))
+	}
+	return w.a.endedBy(cause, last)
+}
+
+// answer is what somebody else in line was answered; see [waiting.Queue.Answer].
+func (w *waiter) answer(since time.Time) (answered error) {
+	w.a.r.line.Do(func(q *waiting.Queue, _ time.Time) { answered = q.Answer(w.queued, since) })
+	return answered
+}
+
+// attempt makes an attempt, or has one that another waiter has made stand for it.
+func (w *waiter) attempt(ctx context.Context, why waiting.Reason, s waiting.State, number int) (*Lock, error) {
+	a, line := w.a, w.a.r.line
+	if !s.Head {
+		if answered := w.answer(w.recent(s)); answered != nil {
+			return nil, w.share(answered, number)
+		}
+		l, err := a.attempt(ctx, number, turn{}) // Nobody else asks.
+		line.Do(func(q *waiting.Queue, now time.Time) { q.Remember(w.queued, forOthers(err), now) })
+		return l, err
+	}
+	// A release that is heard of is the turn: where the nodes' lines differ, all that were told come, and one wins.
+	// Nobody gives way who hears of too few releases to have a turn of its own, or it would find each one left to
+	// another. As it becomes head it does, and gets in line, in any case: if it does not listen yet, it does so soon.
+	some, enough := a.r.subscriptions.Up()
+	t := turn{began: w.queued.Began(), yields: why == waiting.ByTurn || enough && why != waiting.ByRelease}
+	t.inLine = t.yields || some
+	line.Do(func(q *waiting.Queue, _ time.Time) { q.Begin(w.queued, t.inLine) })
+	if why == waiting.ByRelease {
+		a.r.counters.Woken.Add(1)
+	}
+	l, err := a.attempt(ctx, number, t)
+	if err != nil && !gaveWay(err) {
+		holder, _ := holderOf(refusal(err))
+		line.Do(func(q *waiting.Queue, now time.Time) { q.Refused(w.queued, forOthers(err), holder, now) })
+	}
+	return l, err
+}
+
+// recent is since when an answer to another waiter may stand for one of w: since its own last retry where nobody asks
+// regularly, and otherwise longer ago than any head should need for the next.
+func (w *waiter) recent(s waiting.State) time.Time {
+	o := w.a.o
+	age := 2 * (o.retryDelay + o.retryJitter + o.nodeTimeout)
+	if s.Alone {
+		age = max(o.retryDelay-o.retryJitter, waiting.MinTick)
+	}
+	return time.Now().Add(-age)
+}
+
+// forOthers is the refusal of an attempt as others in line may be told it, nil if there is none.
+// The caller may do with its own what it likes.
+func forOthers(err error) error {
+	if no := refusal(err); no != nil {
+		return no.clone()
+	}
+	return nil
+}
+
+// share is the error for w when another waiter was answered so.
+func (w *waiter) share(answered error, number int) error {
+	e := refusal(answered).clone()
+	e.Resources, e.Attempt = slices.Clone(w.a.resources), number
+	return e
+}
+
+// report notes, and sends an event, about the waiting, after an attempt that failed with err.
+func (w *waiter) report(ctx context.Context, attempts int, err error) {
+	w.a.r.waits.Note(&w.entry, w.a.waitingCall(attempts, err))
+	if r := w.a.r; r.wants(ctx, EventWaiting, nil) {
+		if no := refusal(err); no != nil {
+			err = no.clone()
+		}
+		position := 0
+		r.line.Do(func(q *waiting.Queue, _ time.Time) { position = q.Position(w.queued) })
+		r.send(ctx, Event{
+			Kind: EventWaiting, Op: OpLock, Resources: slices.Clone(w.a.resources), Owner: w.a.o.owner, Attempt: attempts,
+			Took: time.Since(w.queued.Began()), Position: position, Err: err,
+		})
+	}
+}
