@@ -7,36 +7,25 @@ import (
 	"time"
 
 	"github.com/seed6c881748/redlock/internal/settings"
+	"github.com/seed6c881748/redlock/internal/waiting"
 	"github.com/seed6c881748/redlock/redlock"
 )
 
-// A search is for all callers in line, from when the first of them comes until nobody is left. It is a
-// number of calls of Lock, each on a slot of its own, which go on until they have it.
-//
-// It begins with one call for each caller. To wait for a slot costs a few requests to each node, which
-// is more than a slot is worth that is held for moments. So each refusal adds only two calls, until there
-// are as many as eager says. If that was not enough, the calls become three times as many whenever the time
-// of patience is over, until each slot has one.
+// A search is a [waiting.Search] and its calls.
 type search struct {
 	ctx    context.Context //nolint:containedctx // It ends with the search, not with a call.
 	cancel context.CancelFunc
+	rules  *waiting.Search
 	opts   []redlock.Option
 	widen  *time.Timer
-	asked  []bool // by slot: a call of Lock wants it
-	calls  int    // how many do
-	last   error  // the last refusal
+	last   error // the last refusal
 }
 
-const (
-	eager    = 5
-	patience = 50 * time.Millisecond
-)
-
 func (s *Semaphore) newSearch() *search {
-	h := &search{asked: make([]bool, len(s.slots))}
+	h := &search{rules: waiting.NewSearch(len(s.slots))}
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	h.opts = append(slices.Clip(s.opts), redlock.WithRetryIf(func(err error) bool { s.refused(h, err); return true }))
-	h.widen = time.AfterFunc(patience, func() { s.widen(h) })
+	h.widen = time.AfterFunc(waiting.Patience, func() { s.widen(h) })
 	return h
 }
 
@@ -45,40 +34,29 @@ func (s *Semaphore) ask(n int) {
 	if s.search == nil {
 		s.search = s.newSearch()
 	}
-	h := s.search
-	if n = min(n, len(s.slots)-h.calls); n == 0 {
-		return
-	}
-	for _, slot := range s.order() {
-		if n > 0 && !h.asked[slot] {
-			n--
-			h.asked[slot] = true
-			h.calls++
-			go s.fetch(h, slot)
-		}
+	for _, slot := range s.search.rules.Ask(n, s.order()) {
+		go s.fetch(s.search, slot)
 	}
 }
 
 // order returns the slots at random, but last those that this process holds.
-func (s *Semaphore) order() (slots []int) {
-	var own []int
-	for _, slot := range rand.Perm(len(s.slots)) {
-		if l := s.won[slot].Load(); l != nil && l.Err() == nil {
-			own = append(own, slot)
-		} else {
-			slots = append(slots, slot)
-		}
-	}
-	return append(slots, own...)
+func (s *Semaphore) order() []int {
+	return waiting.Order(rand.Perm(len(s.slots)), func(slot int) bool {
+		l := s.won[slot].Load()
+		return l != nil && l.Err() == nil
+	})
 }
 
 // widen has a search ask for more slots that goes on for a while.
 func (s *Semaphore) widen(h *search) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.search == h && h.calls < len(s.slots) {
-		s.ask(2 * h.calls)
-		h.widen.Reset(patience)
+	if s.search != h {
+		return
+	}
+	if more := h.rules.Widen(); more > 0 {
+		s.ask(more)
+		h.widen.Reset(waiting.Patience)
 	}
 }
 
@@ -87,8 +65,8 @@ func (s *Semaphore) refused(h *search, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	h.last = err
-	if s.search == h && h.calls < eager {
-		s.ask(2)
+	if more := h.rules.Refused(); s.search == h && more > 0 {
+		s.ask(more)
 	}
 }
 
@@ -98,8 +76,7 @@ func (s *Semaphore) fetch(h *search, slot int) {
 	defer settings.Enter(s.r)()
 	l, err := s.r.Lock(h.ctx, s.slots[slot], s.ttl, h.opts...)
 	s.mu.Lock()
-	h.asked[slot] = false
-	h.calls--
+	h.rules.Done(slot)
 	surplus := err == nil && len(s.line) == 0
 	switch {
 	case surplus:

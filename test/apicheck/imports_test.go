@@ -52,7 +52,7 @@ var mayImport = map[string][]string{
 		"internal/brief", "internal/conn", "internal/lines", "internal/link", "internal/node", "internal/quarantine", "internal/sets", "internal/settings", "internal/tokens", "redlock",
 	},
 	"redlock/redlockhttp": {"redlock", "redlock/semaphore"},
-	"redlock/semaphore":   {"internal/settings", "redlock"},
+	"redlock/semaphore":   {"internal/settings", "internal/waiting", "redlock"},
 	"redlock/stored": {
 		"internal/fences", "internal/lines", "internal/quarantine", "internal/reserved", "internal/sets", "internal/settings", "internal/tokens", "redlock",
 	},
