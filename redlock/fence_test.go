@@ -339,6 +339,24 @@ func TestFenceRaisesShareOneNodeTimeout(t *testing.T) {
 	})
 }
 
+// A quorum has answered before nodes are asked to raise their counters: others may ask in the meantime.
+func TestFenceRaiseHoldsNoPlace(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newWarm(t, c, redlock.WithFencing())
+		countAhead(t, c, 0, 10, 20)
+		for _, n := range c.Nodes[:2] {
+			onScript(t, n, raiseMark(), func() { time.Sleep(50 * time.Millisecond) })
+		}
+		time.AfterFunc(25*time.Millisecond, func() {
+			busy, _, _ := redlock.Admission(r).Stats()
+			assert.Zero(t, busy)
+		})
+		start := time.Now()
+		tryLock(t, r, []string{"x"}, ttl)
+		assert.GreaterOrEqual(t, time.Since(start), 50*time.Millisecond)
+	})
+}
+
 // A minority that hangs after its grant must not fail the raise: who comes late is asked
 // at once.
 func TestFenceRaiseSurvivesAHungMinority(t *testing.T) {

@@ -131,6 +131,16 @@ func TestVotesThatAreOutWhenOthersAreAskedAgainCount(t *testing.T) {
 	assert.Equal(t, Counted|Settled, p.silent(), "of the others")
 }
 
+// Nobody's time is over because that of an earlier question was.
+func TestSilenceIsThatOfItsQuestion(t *testing.T) {
+	p := playing(t, 5, Locking)
+	p.votes(to(no("~a")), to(no("~b")), to(no("~c")), to(yes(0)))
+	p.tick()
+	require.EqualValues(t, 1, p.Question)
+	assert.Zero(t, p.Miss(4, 0, node.ErrTimeout, p.now))
+	assert.Equal(t, Counted, p.Miss(4, 1, node.ErrTimeout, p.now))
+}
+
 // A node that has not answered in time may still do: of one claim, it never has two requests.
 func TestNodesThatAreSilentAreNotAskedAgain(t *testing.T) {
 	p := playing(t, 7, Locking)
@@ -227,6 +237,31 @@ func TestFenceGrantAfterTheAgreementIsLeftAlone(t *testing.T) {
 	require.NoError(t, p.Ballots[2].Err)
 }
 
+// Whoever drives the round sees the quorum before nodes raise their counters: its votes have decided, though it is no
+// lock yet, and so nobody is told of that.
+func TestFenceThatIsToBeRaisedIsAQuorum(t *testing.T) {
+	p := fenced(t, 3)
+	p.Vote(0, to(yes(5)), p.now)
+	e := p.Vote(1, to(yes(9)), p.now)
+	assert.Equal(t, Counted|Raised|More, e)
+	assert.Equal(t, Granted, p.Standing())
+	assert.Equal(t, Undecided, p.Verdict)
+	assert.Equal(t, Ask, p.Next(p.now))
+	assert.Equal(t, Undecided, p.Standing())
+}
+
+// Who fails because its whole time is over tells the next in line, however long a raise may take besides.
+func TestWhoFailsInARaiseTellsAfterItsTime(t *testing.T) {
+	for at, tells := range map[time.Duration]bool{patience - 1: false, patience: true} {
+		p := fenced(t, 3)
+		p.votes(to(yes(5)), to(yes(9)), to(node.Outcome{Err: node.ErrTimeout}))
+		p.now = p.Start.Add(at)
+		e := p.follow(p.Vote(0, &node.Outcome{Err: node.ErrTimeout}, p.now))
+		assert.True(t, e.Has(Done|GiveBack))
+		assert.Equal(t, tells, e.Has(Tell), at)
+	}
+}
+
 // Those below the fence raise their counters, as does one that grants late, once. What is above it does not count.
 func TestFenceIsRaisedTo(t *testing.T) {
 	p := fenced(t, 5)
@@ -314,6 +349,13 @@ func TestGiveUp(t *testing.T) {
 	p = playing(t, 3, Locking)
 	p.votes(to(no("x")))
 	p.GiveUp()
+	assert.Equal(t, Taken, p.Amounts())
+
+	p = playing(t, 3, Locking)
+	p.votes(to(no("~a")), to(yes(0)), to(no("~b")))
+	p.votes(to(no("~a")), nil, to(no("~b")))
+	require.Equal(t, Leading, p.Stage)
+	assert.Equal(t, Done|GiveBack|Tell, p.GiveUp(), "the question was decided")
 	assert.Equal(t, Taken, p.Amounts())
 
 	p = playing(t, 3, Extending)
