@@ -65,11 +65,8 @@ func (l *Lock) extendNow(ctx context.Context, le *terms, h *hold) error {
 	l.claim.grow(le.ttl)
 	rd := l.r.newRound(ctx, l.claim, extendCommand(l.claim, le.ms, ask), lease.Extending, 0)
 	rd.task.Lives = le.validity
-	rd.extension = &extension{
-		validUntil: validUntil, want: l.want, settle: func(ballots []lease.Ballot) { l.repair(ballots, le) },
-		overtaken: l.released.begun.Load,
-	}
-	rd.rules.Validity, rd.rules.Lead, rd.rules.Valid = le.validity, lead, &rd.extension.validUntil
+	rd.lock = l
+	rd.rules.Validity, rd.rules.Lead, rd.rules.Valid = le.validity, lead, &validUntil
 	timeout := l.o.nodeTimeout
 	var rules *lease.Hold
 	if h != nil {
@@ -120,14 +117,15 @@ func (l *Lock) lost() {
 // repeated if its outcome is unknown. The library never sends it twice, nor after the lock has lapsed, as it would
 // leave a key that nobody wants.
 
-// repair is called when every node has voted in an extension that succeeded.
-func (l *Lock) repair(ballots []lease.Ballot, le *terms) {
-	for i, b := range ballots {
+// repair is called when every node has voted in an extension that succeeded. Nobody writes to its ballots any more.
+func (l *Lock) repair(rd *round) {
+	ms := rd.task.Command.Args[1] // Of the same ttl.
+	for i, b := range rd.rules.Ballots {
 		if b.Stance != node.Gone {
 			continue
 		}
 		l.mu.Lock()
-		left, may := l.rules.MayRepair(i, len(ballots), time.Now())
+		left, may := l.rules.MayRepair(i, len(l.r.nodes), time.Now())
 		l.mu.Unlock()
 		if !may {
 			continue
@@ -135,8 +133,8 @@ func (l *Lock) repair(ballots []lease.Ballot, le *terms) {
 		n := l.r.nodes[i]
 		r := &repairer{lock: l, loss: n.Has(&l.claim.Trace, i, node.MarkHeld)}
 		r.task = node.Task{
-			Kind: node.RepairRequest, Command: repairCommand(l.claim, le.ms), Trace: &l.claim.Trace, Receiver: r,
-			Limit: l.o.nodeTimeout, Lives: le.validity, Within: min(left, l.o.nodeTimeout),
+			Kind: node.RepairRequest, Command: repairCommand(l.claim, ms), Trace: &l.claim.Trace, Receiver: r,
+			Limit: l.o.nodeTimeout, Lives: rd.task.Lives, Within: min(left, l.o.nodeTimeout),
 		}
 		// EVAL: it is rare, and not sent again if the script has been forgotten.
 		r.request = node.Request{Task: &r.task, Index: uint16(i), Eval: true}

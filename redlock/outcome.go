@@ -105,11 +105,11 @@ func (rd *round) eventLocked(kind EventKind) {
 		Kind: kind, Op: rd.op(), Resources: slices.Clone(rd.claim.resources), Attempt: int(rd.attempt),
 		Votes: rd.votesLocked(rd.rules.Ballots), Took: time.Since(rd.rules.Start), Err: err, Owner: tokens.LabelOf(rd.claim.token()),
 	}
-	e.Overtaken = rd.extension != nil && rd.extension.overtaken()
+	e.Overtaken = rd.lock != nil && rd.lock.released.begun.Load()
 	if err == nil {
 		e.Until = rd.rules.Until().Mono
-		if rd.extension != nil {
-			e.Until = rd.extension.validUntil.Later(rd.rules.Until()).Mono // An extension never shortens.
+		if rd.lock != nil {
+			e.Until = rd.rules.Valid.Later(rd.rules.Until()).Mono // An extension never shortens.
 		}
 	}
 	rd.r.send(rd.ctx, e)

@@ -20,11 +20,11 @@ import (
 //
 // A round is safe for concurrent use, but that one goroutine calls ask and wait.
 type round struct {
-	r         *core
-	ctx       context.Context //nolint:containedctx // Only its values, for the hook.
-	claim     *claim
-	extension *extension   // of an extension
-	asker     *acquisition // of an attempt to get a lock
+	r     *core
+	ctx   context.Context //nolint:containedctx // Only its values, for the hook.
+	claim *claim
+	lock  *Lock        // of an extension
+	asker *acquisition // of an attempt to get a lock
 
 	task    node.Task     // of the first requests
 	decided chan struct{} // closed when the round is done, after what that lets go of was given back
@@ -46,14 +46,6 @@ type again struct {
 	question uint32 // the latest
 	task     *node.Task
 	requests map[int]*node.Request // the latest, by node; an earlier one may still be in a queue
-}
-
-// An extension is what a round has besides that extends a lock. It is apart to keep a round small.
-type extension struct {
-	validUntil lease.Deadline               // the end of the lock's validity, before which the quorum must come, too
-	want       func()                       // called when a node says that somebody waits
-	overtaken  func() bool                  // the lock's release has begun: that keys are gone is no loss
-	settle     func(ballots []lease.Ballot) // called once when no vote is pending and the verdict was a yes
 }
 
 // smallNodes is the number of nodes up to which what is by node comes without an allocation of its own.
@@ -117,7 +109,7 @@ func (rd *round) Receive(i int, out node.Outcome, at time.Time) {
 		rd.r.subscriptions.Complain(i, link.NoQueue, fmt.Errorf("not put in line: %s", out.Unqueued))
 	}
 	if out.Wanted {
-		rd.extension.want()
+		rd.lock.want()
 	}
 	rd.mu.Lock()
 	rd.voted(i, &out, rd.rules.Vote(i, &out, at), at)
@@ -231,7 +223,7 @@ func (rd *round) carryOut(e lease.Effect, now time.Time) {
 		}
 	}
 	if repairs {
-		rd.extension.settle(rd.rules.Ballots) // Nobody writes to them any more.
+		rd.lock.repair(rd)
 	}
 	if e.Has(lease.Done) {
 		close(rd.decided)
