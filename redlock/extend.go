@@ -90,7 +90,9 @@ func (l *Lock) applyExtension(rd *round, h *lease.Hold, waited error) error {
 		return nil
 	case l.rules.Release != lease.Held: // What it has deleted was not lost.
 		return rd.quorumError(verdictError(v))
-	case v == lease.NoQuorum && waited != nil:
+	case v != lease.NoQuorum:
+		return rd.fail(verdictError(v))
+	case rd.rules.Verdict == lease.Undecided:
 		return &waitError{op: OpExtend, resources: l.claim.resources, cause: waited, last: rd.quorumError(ErrNoQuorum)}
 	default:
 		return orClosed(rd.fail(verdictError(v)))
@@ -100,9 +102,9 @@ func (l *Lock) applyExtension(rd *round, h *lease.Hold, waited error) error {
 // lost ends what hangs on the lock: an extension has found that it was lost, has expired or was released.
 func (l *Lock) lost() {
 	l.mu.Lock()
-	h := l.hold
+	h, ended := l.hold, l.rules.Ended != lease.Undecided
 	l.mu.Unlock()
-	if h != nil {
+	if h != nil && ended {
 		h.tick()
 	}
 }

@@ -132,17 +132,14 @@ func (h *hold) tick() (extend context.Context) {
 	l := h.lock
 	l.mu.Lock()
 	now := time.Now()
-	e := h.rules.Tick(now)
+	h.forgetEnded()
+	e := h.rules.Tick(now, len(h.kept) > 0)
 	end := func() {}
 	if e.Has(lease.Inform) {
 		end = h.endLocked(now)
 	}
 	if e.Has(lease.Extend) {
-		if h.forgetEnded(); len(h.kept) > 0 {
-			extend = context.WithoutCancel(h.kept[0].ctx)
-		} else {
-			h.rules.Drop()
-		}
+		extend = context.WithoutCancel(h.kept[0].ctx)
 	}
 	h.armLocked(now)
 	l.mu.Unlock()
@@ -167,8 +164,8 @@ func (h *hold) Jumped() {
 	h.armLocked(now)
 }
 
-// End ends the contexts, as Close does.
-func (h *hold) End(error) {
+// Closed is called by Close.
+func (h *hold) Closed() {
 	h.lock.mu.Lock()
 	end := h.overLocked(lease.Closed, time.Now())
 	h.lock.mu.Unlock()

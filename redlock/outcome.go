@@ -38,8 +38,10 @@ func (rd *round) failLocked() *failure {
 func (rd *round) take(atLeast time.Duration) lease.Verdict {
 	now := time.Now()
 	rd.mu.Lock()
-	rd.carryOut(rd.rules.Take(now, atLeast), now)
-	return rd.verdict()
+	e := rd.rules.Take(now, atLeast)
+	v := rd.rules.Verdict
+	rd.carryOut(e, now)
+	return v
 }
 
 // verdict is what the round has come to.

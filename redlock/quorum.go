@@ -11,11 +11,11 @@ import (
 func quorum(n int) int { return lease.Need(n) }
 
 // verdictError is the error for a verdict, nil if it is a success.
-func verdictError(v lease.Verdict) error {
-	return [...]error{
-		lease.Taken: ErrTaken, lease.Behind: ErrTaken, lease.NoQuorum: ErrNoQuorum, lease.Lost: ErrLost, lease.Expired: ErrExpired,
-		lease.StopTime: ErrStopTime, lease.MaxHold: ErrMaxHold, lease.Closed: ErrClosed, lease.GivenBack: nil,
-	}[v]
+func verdictError(v lease.Verdict) error { return verdictErrors[v] }
+
+var verdictErrors = [...]error{
+	lease.Taken: ErrTaken, lease.Behind: ErrTaken, lease.NoQuorum: ErrNoQuorum, lease.Lost: ErrLost, lease.Expired: ErrExpired,
+	lease.StopTime: ErrStopTime, lease.MaxHold: ErrMaxHold, lease.Closed: ErrClosed, lease.ByRelease: nil,
 }
 
 // refusal is the error of an attempt that was not cut short; nil otherwise.

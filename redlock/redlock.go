@@ -251,7 +251,7 @@ func (r *Redlock) Close(ctx context.Context) error {
 	defer close(r.done)
 	r.notes.close()
 	r.admission.Close(ErrClosed)
-	r.watch.Close(ErrClosed)
+	r.watch.Close()
 	select {
 	case <-r.calls.Quiet:
 	case <-ctx.Done():

@@ -138,16 +138,16 @@ func (rd *round) tick() {
 	if e.Has(lease.StoodStill) {
 		rd.r.stoodStill(now.Add(-rd.rules.Stood), now)
 	}
+	if !e.Has(lease.Overdue) {
+		rd.due = never
+		rd.carryOut(e, now)
+		return
+	}
 	why, question := rd.rules.Silence(now), rd.rules.Question
 	var space [smallNodes]*node.Request
 	late := space[:0]
 	for i := range rd.requests {
 		late = append(late, rd.requestLocked(i))
-	}
-	if !e.Has(lease.Expire) {
-		rd.due = never
-		rd.carryOut(e, now)
-		return
 	}
 	rd.mu.Unlock()
 	for i, req := range late {
@@ -211,6 +211,7 @@ func (rd *round) carryOut(e lease.Effect, now time.Time) {
 	rd.mu.Unlock()
 
 	for _, req := range asks {
+		// The round may have ended meanwhile, and given back: a link drops what is asked for behind its release.
 		if err := rd.r.nodes[req.Index].Enqueue(req, now); err != nil {
 			rd.Receive(int(req.Index), node.Outcome{Err: err}, time.Now())
 		}
@@ -222,11 +223,11 @@ func (rd *round) carryOut(e lease.Effect, now time.Time) {
 			n.Release(&rd.claim.Trace, i)
 		}
 	}
-	if repairs {
-		rd.lock.repair(rd)
-	}
 	if e.Has(lease.Done) {
 		close(rd.decided)
+	}
+	if repairs {
+		rd.lock.repair(rd)
 	}
 }
 

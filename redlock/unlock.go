@@ -110,7 +110,7 @@ func (l *Lock) beginUnlock(now time.Time) (repeated bool, end func()) {
 	if l.hold == nil {
 		return repeated, func() {}
 	}
-	return repeated, l.hold.overLocked(cmp.Or(l.rules.Before, lease.GivenBack), now)
+	return repeated, l.hold.overLocked(cmp.Or(l.rules.Before, lease.ByRelease), now)
 }
 
 func (l *Lock) release(ctx context.Context, now time.Time, repeated bool) (*round, lease.Verdict) {

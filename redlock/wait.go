@@ -35,7 +35,9 @@ func (a *acquisition) attempts(ctx context.Context) (l *Lock, err error) {
 		if !a.o.retries(err) {
 			return nil, err
 		}
-		made, w = 1, a.newWaiter(began)
+		if made = 1; w == nil {
+			w = a.newWaiter(began)
+		}
 		r.line.Do(func(q *waiting.Queue, now time.Time) { q.Join(w.queued, now) })
 	}
 	// Also if retryIf panics, or those behind would wait for ever.
@@ -114,7 +116,7 @@ func (w *waiter) waitInLine(ctx context.Context, attempts int, last error) (*Loc
 	defer a.r.counters.Waiting.Add(-1)
 	p := waiting.NewTimer(w.queued, a.pace(), rand.N[time.Duration])
 	p.Note(isOverload(last), true)
-	more := p.SetTick(false, 1, time.Now())
+	more := p.SetTick(false, a.o.delay(1), time.Now())
 	if !more && last != nil {
 		return nil, last
 	}
@@ -158,7 +160,7 @@ func (w *waiter) waitInLine(ctx context.Context, attempts int, last error) (*Loc
 		}
 		p.Note(isOverload(err), tick)
 		if tick || why == waiting.ByTurn && !p.Ticks(s) {
-			if more = p.SetTick(s.Head, ticks+1, time.Now()); !more {
+			if more = p.SetTick(s.Head, a.o.delay(ticks+1), time.Now()); !more {
 				return nil, err
 			}
 		}
@@ -226,7 +228,7 @@ func (a *acquisition) attemptsInTime(ctx context.Context) (*Lock, error) {
 func (a *acquisition) pace() waiting.Pace {
 	o := a.o
 	return waiting.Pace{
-		Delay: o.delay, Limit: o.nodeTimeout, MaxWait: maxWait, Counted: o.retryCount >= 0 || o.retryIf != nil || o.backoff != nil,
+		Limit: o.nodeTimeout, MaxWait: maxWait, Counted: o.retryCount >= 0 || o.retryIf != nil || o.backoff != nil,
 	}
 }
 

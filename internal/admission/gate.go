@@ -30,14 +30,18 @@ type Gate struct {
 // NewGate returns a gate with places for a client whose nodes are not known yet.
 func NewGate() Gate { return Gate{window: newWindow()} }
 
-// Enter takes a place for a round and returns nil, or puts the caller into the queue if there is none: for at most
-// three quarters of timeout, the time that it has for its round and the wait together. A place is given back once, by
-// Leave or GiveBack.
-func (g *Gate) Enter(now, timeout time.Duration) *Ticket {
-	if len(g.queue) == 0 && g.busy < g.window.limit() {
-		g.busy++
-		return nil
+// Enter takes a place for a round, if there is one. It is given back once, by Leave or GiveBack.
+func (g *Gate) Enter() bool {
+	if len(g.queue) > 0 || g.busy >= g.window.limit() {
+		return false
 	}
+	g.busy++
+	return true
+}
+
+// Wait puts the caller into the queue if there was no place: for at most three quarters of timeout, the time that it has
+// for its round and the wait together.
+func (g *Gate) Wait(now, timeout time.Duration) *Ticket {
 	patience := g.window.patience(timeout)
 	deadline := now + patience
 	// On a grid, many are turned away at once.

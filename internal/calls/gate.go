@@ -45,13 +45,12 @@ func (g *Gate) Enter(ctx context.Context, timeout time.Duration) (waited time.Du
 		g.mu.Unlock()
 		return 0, g.closed
 	}
-	began := time.Now()
-	t := g.rules.Enter(began.Sub(g.epoch), timeout)
-	if t == nil {
+	if g.rules.Enter() {
 		g.mu.Unlock()
 		return 0, nil
 	}
-	answer := make(chan error, 1) // nil for a place, or why there is none
+	began, answer := time.Now(), make(chan error, 1) // nil for a place, or why there is none
+	t := g.rules.Wait(began.Sub(g.epoch), timeout)
 	t.Caller = answer
 	g.setTimerLocked()
 	g.mu.Unlock()

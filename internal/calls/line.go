@@ -30,7 +30,9 @@ func (l *Line) Do(f func(q *waiting.Queue, now time.Time)) {
 	l.mu.Lock()
 	f(l.rules, time.Now())
 	passes := l.rules.Passes()
-	l.known.Store(int32(l.rules.Resources()))
+	if n := int32(l.rules.Resources()); n != l.known.Load() { // Those who only read it are on other processors.
+		l.known.Store(n)
+	}
 	l.mu.Unlock()
 	for _, p := range passes {
 		l.pass(p)

@@ -32,8 +32,8 @@ type Watch struct {
 
 // A Hold is a lock whose end is watched.
 type Hold interface {
-	Jumped()         // the clock's lead has grown
-	End(cause error) // the contexts are to end
+	Jumped() // the clock's lead has grown
+	Closed() // the contexts are to end
 }
 
 // New returns a watch without locks. enter counts a hold as a running call until exit, or says
@@ -109,9 +109,9 @@ func (k *Watch) look() {
 	}
 }
 
-// Close ends all contexts for the given reason. The holds stay until their locks are released.
-func (k *Watch) Close(cause error) {
+// Close ends all contexts. The holds stay until their locks are released.
+func (k *Watch) Close() {
 	for _, h := range k.all() {
-		h.End(cause)
+		h.Closed()
 	}
 }

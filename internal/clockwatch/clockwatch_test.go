@@ -13,7 +13,7 @@ import (
 type hold struct{ looked atomic.Int32 }
 
 func (h *hold) Jumped()   { h.looked.Add(1) }
-func (h *hold) End(error) {}
+func (h *hold) Closed() {}
 
 func TestHoldsLookOnceForEachJump(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

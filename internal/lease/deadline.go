@@ -14,9 +14,6 @@ func NewDeadline(start time.Time, d, lead time.Duration) Deadline {
 	return Deadline{Mono: start.Add(d), lead: lead}
 }
 
-// IsZero reports whether it is no deadline at all.
-func (d Deadline) IsZero() bool { return d.Mono.IsZero() }
-
 // Passed reports whether the deadline has been reached.
 func (d Deadline) Passed(now time.Time, lead time.Duration) bool { return d.Remaining(now, lead) <= 0 }
 

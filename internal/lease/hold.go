@@ -66,7 +66,7 @@ func (h *Hold) due() time.Time {
 
 // Due is how long after now Tick is to be called, unless never.
 func (h *Hold) Due(now time.Time) (d time.Duration, any bool) {
-	if h.left || h.Lease.Release == BeingReleased {
+	if h.left || h.Lease.Release != Held {
 		return 0, false
 	}
 	d = h.remaining(now)
@@ -84,20 +84,24 @@ func (h *Hold) Due(now time.Time) (d time.Duration, any bool) {
 	return max(d, 0), true
 }
 
-// Tick is the timer. It may come at any time.
-func (h *Hold) Tick(now time.Time) (e Effect) {
+// Tick is the timer. It may come at any time, and does nothing once the lease's release has begun, which ends the hold.
+// wanted is whether somebody still relies on the lease: if not, it is not extended.
+func (h *Hold) Tick(now time.Time, wanted bool) (e Effect) {
+	if h.Lease.Release != Held {
+		return 0
+	}
 	if why := h.Check(now); why != Undecided && h.Over(why) {
 		e = Inform
 	}
 	switch {
 	case h.Lease.Ended != Undecided:
-		if h.Lease.Release != BeingReleased { // A release that is under way leaves when it is through.
-			e |= Leave
-			h.left = true
-		}
+		e |= Leave
+		h.left = true
 	case !h.next.IsZero() && !now.Before(h.next):
-		e |= Extend
-		h.next, h.extending = time.Time{}, true
+		h.next, h.extending = time.Time{}, wanted
+		if wanted {
+			e |= Extend
+		}
 	}
 	return e
 }
@@ -126,9 +130,6 @@ func (h *Hold) Extended(success bool, now time.Time) (atRisk bool) {
 	}
 	return atRisk
 }
-
-// Drop is instead of an extension for which Tick has asked: nobody relies on the lease any more.
-func (h *Hold) Drop() { h.extending = false }
 
 // Jumped is called when the clock's lead has grown, be it by slewing: the next extension may be overdue.
 func (h *Hold) Jumped(now time.Time) {

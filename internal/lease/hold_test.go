@@ -14,31 +14,45 @@ import (
 type course struct {
 	lease   Lease
 	hold    Hold
-	now     time.Duration
-	keeping bool            // the hold's extension is under way
-	asked   []time.Duration // when those began that are under way; the hold's first
-	short   int             // calls of Extend with half of the ttl that may still come
-	begun   Verdict         // what the release was to find, once it has begun
-	late    bool            // the timer may be late by a tick
-	healthy bool            // all extensions come in time, and nobody calls Extend by less
-	limits  bool            // there are a stop time and a max hold
-	until   time.Duration   // the latest that anybody was promised
-	warned  bool            // since the last success
-	from    *course         // the one before, and what has happened since
+	now     time.Duration // by the monotonic clock
+	lead    time.Duration // of the others, which have gone on while the machine slept
+	keeping bool          // the hold's extension is under way
+	dropped bool          // nobody relies on the lock at present
+	drops   int           // how often that may still be so
+	sleeps  int           // how often the machine may still sleep
+	asked   []extension   // those that are under way; the hold's first
+	short   int           // calls of Extend with half of the ttl that may still come
+	begun   Verdict       // what the release was to find, once it has begun
+	late    bool          // the timer may be late by a tick
+	healthy bool          // all extensions come in time, and nobody calls Extend by less
+	limits  bool          // there are a stop time and a max hold
+	until   time.Duration // the latest that anybody was promised, by all clocks
+	warned  bool          // since the last success
+	from    *course       // the one before, and what has happened since
 	move    string
 }
+
+// An extension is when one began.
+type extension struct{ now, lead time.Duration }
 
 const tick = 10 * time.Millisecond
 
 var begin = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
+// leadNow is that of the course that is looked at.
+var leadNow time.Duration
+
 var courseRules = &Config{
 	Need:   1,
-	Clock:  func(now time.Time) (time.Time, time.Duration) { return now, 0 },
+	Clock:  func(now time.Time) (time.Time, time.Duration) { return now, leadNow },
 	Random: func(time.Duration) time.Duration { return 0 },
 }
 
 func (c *course) at() time.Time { return begin.Add(c.now) }
+
+// ends is when the lock ends, by all clocks, and left how long that is from now.
+func (c *course) ends() time.Duration { return c.lease.Until.Mono.Sub(begin) + c.lease.Until.lead }
+func (c *course) left() time.Duration { return c.ends() - c.now - c.lead }
 
 func newCourse(healthy, late, limits bool) *course {
 	c := &course{healthy: healthy, late: late, limits: limits, short: 1}
@@ -75,23 +89,26 @@ func (c *course) String() string {
 // A courseKey is what tells courses apart: times are those from now on, and what is long over is the same.
 type courseKey struct {
 	keeping, again, late, extending, warned, told, left bool
-	asked                                               [2]time.Duration
-	short, calls                                        int
+	short, calls, drops, sleeps                         int
 	begun, ended, before, cause                         Verdict
 	release                                             Release
-	promised, until, pace, next, now                    time.Duration
+	promised, until, mono, pace, next, now              time.Duration
+	asked                                               [2]extension
+	dropped                                             bool
 }
 
 func (c *course) key() courseKey {
 	h, l := &c.hold, &c.lease
+	leadNow = c.lead
 	ahead := func(at time.Time) time.Duration { return max(at.Sub(c.at()), -tick) }
 	k := courseKey{
 		keeping: c.keeping, again: l.again, late: l.late, extending: h.extending, warned: h.warned, told: c.warned, left: h.left,
 		short: c.short, calls: len(c.asked), begun: c.begun, ended: l.Ended, before: l.Before, cause: h.Cause, release: l.Release,
-		promised: ahead(begin.Add(c.until)), until: ahead(l.Until.Mono), pace: ahead(begin.Add(l.Extended + 3*tick)), next: -2 * tick,
+		promised: max(c.until-c.now-c.lead, -tick), until: max(c.left(), -tick), mono: ahead(l.Until.Mono), dropped: c.dropped, drops: c.drops, sleeps: c.sleeps,
+		pace: ahead(begin.Add(l.Extended + 3*tick)), next: -2 * tick,
 	}
 	for i, at := range c.asked {
-		k.asked[i] = min(c.now-at, 10*tick)
+		k.asked[i] = extension{min(c.now-at.now, 10*tick), c.lead - at.lead}
 	}
 	if !h.next.IsZero() {
 		k.next = ahead(h.next)
@@ -104,12 +121,13 @@ func (c *course) key() courseKey {
 
 // moves are the names of what may happen next.
 func (c *course) moves() (moves []string) {
+	leadNow = c.lead
 	d, any := c.hold.Due(c.at())
 	due := any && d == 0
 	if due {
 		moves = append(moves, "timer")
 	}
-	slow := c.healthy && len(c.asked) > 0 && c.now-c.asked[0] >= 2*tick
+	slow := c.healthy && len(c.asked) > 0 && c.now-c.asked[0].now >= 2*tick
 	if (!due || c.late && d == 0 && !c.lateNow()) && !slow {
 		moves = append(moves, "time")
 	}
@@ -135,6 +153,12 @@ func (c *course) moves() (moves []string) {
 			moves = append(moves, "all had it", "none had it", "no answer")
 		}
 		moves = append(moves, "early timer", "jumped")
+		if c.sleeps > 0 {
+			moves = append(moves, "sleep")
+		}
+		if c.drops > 0 && !c.dropped {
+			moves = append(moves, "all drop it")
+		}
 		if c.hold.Check(c.at()) == Undecided {
 			moves = append(moves, "keep")
 		}
@@ -150,21 +174,24 @@ func (c *course) lateNow() bool {
 
 func (c *course) do(t *testing.T, move string) {
 	t.Helper()
-	c.move = move
+	c.move, leadNow = move, c.lead
 	before, next := c.lease, c.hold.next
 	switch move {
 	case "time":
 		c.now += tick
 	case "timer", "early timer":
-		c.carryOut(t, c.hold.Tick(c.at()))
+		c.carryOut(t, c.hold.Tick(c.at(), !c.dropped))
 		d, any := c.hold.Due(c.at())
 		c.must(t, !any || d > 0, "the timer runs for ever")
+	case "all drop it":
+		c.dropped = true
 	case "keep":
+		c.dropped = false
 		c.hold.Keep()
 		c.must(t, next.IsZero() || !c.hold.next.After(next), "an extension is put off")
 	case "extend":
 		c.short--
-		c.asked = append(c.asked, c.now)
+		c.asked = append(c.asked, extension{c.now, c.lead})
 	case "unlock":
 		prior := c.lease.Check(c.at())
 		again := c.lease.Unlock(c.at())
@@ -172,10 +199,15 @@ func (c *course) do(t *testing.T, move string) {
 			c.begun = prior
 		}
 		c.must(t, (before.Release == Unconfirmed) == again, "it is not a release that is repeated, or is one")
-		c.hold.Over(GivenBack)
+		c.hold.Over(ByRelease)
 	case "all had it", "none had it", "no answer":
 		c.unlocked(t, map[string]Verdict{"all had it": Granted, "none had it": Lost, "no answer": NoQuorum}[move])
 	case "jumped":
+		c.hold.Jumped(c.at())
+	case "sleep":
+		c.sleeps--
+		c.lead += 4 * tick
+		leadNow = c.lead
 		c.hold.Jumped(c.at())
 	case "granted to the call":
 		c.answered(t, Granted, 1)
@@ -185,9 +217,9 @@ func (c *course) do(t *testing.T, move string) {
 		}[move], 0)
 	}
 	c.must(t, before.Ended == Undecided || c.lease.Ended == before.Ended, "what has ended ends in another way")
-	c.must(t, !c.lease.Until.Mono.Before(before.Until.Mono), "an extension shortens")
+	c.must(t, c.ends() >= before.Until.Mono.Sub(begin)+before.Until.lead, "an extension shortens")
 	c.must(t, c.lease.Extended >= before.Extended, "an extension counts as older than it is")
-	c.must(t, c.lease.Until.Mono.Sub(begin) <= c.until, "nobody has granted that")
+	c.must(t, c.ends() <= c.until, "nobody has granted that")
 	c.must(t, c.lease.Ended != Undecided || c.lease.Release == Held, "it is held while it is released")
 	c.check(t)
 }
@@ -199,9 +231,9 @@ func (c *course) carryOut(t *testing.T, e Effect) {
 		c.must(t, !c.keeping, "two extensions by a hold")
 		c.must(t, c.hold.Cause == Undecided, "an extension by a hold that is over")
 		c.keeping = true
-		c.asked = slices.Insert(c.asked, 0, c.now)
+		c.asked = slices.Insert(c.asked, 0, extension{c.now, c.lead})
 	}
-	c.must(t, e.Has(Leave) == (c.lease.Ended != Undecided && c.lease.Release != BeingReleased), "a hold leaves too early, or stays")
+	c.must(t, e.Has(Leave) == (c.lease.Ended != Undecided && c.lease.Release == Held), "a hold leaves too early, or stays")
 	if e.Has(Inform) {
 		c.must(t, c.hold.Cause != Undecided, "it ends for no reason")
 	}
@@ -213,22 +245,22 @@ func (c *course) answered(t *testing.T, v Verdict, which int) {
 	at := c.asked[which]
 	c.asked = slices.Delete(c.asked, which, which+1)
 	h := (*Hold)(nil)
-	r := Round{Config: courseRules, Kind: Extending, Verdict: v, Start: begin.Add(at), Validity: 2 * tick}
+	r := Round{Config: courseRules, Kind: Extending, Verdict: v, Start: begin.Add(at.now), Lead: at.lead, Validity: 2 * tick}
 	if c.keeping && which == 0 {
 		h, r.Validity = &c.hold, 9*tick
 	}
 	if v == Granted {
-		c.until = max(c.until, at+r.Validity)
+		c.until = max(c.until, at.now+at.lead+r.Validity)
 	}
 	held, over := c.lease.Check(c.at()) == Undecided, h != nil && h.Cause != Undecided
-	if v == Expired && c.lease.Until.Mono.After(c.at()) { // It was so when the quorum came: another has moved Until since.
-		c.until = max(c.until, at+r.Validity)
+	if v == Expired && c.left() > 0 { // It was so when the quorum came: another has moved Until since.
+		c.until = max(c.until, at.now+at.lead+r.Validity)
 	}
 	got := c.lease.Prolong(&r, h, c.at())
 	switch {
 	case got == Granted:
 		c.must(t, held && (v == Granted || v == Expired), "an extension that has failed has succeeded")
-		c.must(t, r.Until().Mono.After(c.at()), "an extension that is over is a success")
+		c.must(t, !r.Until().Passed(c.at(), c.lead), "an extension that is over is a success")
 		c.must(t, !over, "a hold that is over goes on")
 	case !held && h != nil && c.lease.Release != Held:
 		c.must(t, got == Undecided, "what was released was not lost")
@@ -243,7 +275,7 @@ func (c *course) answered(t *testing.T, v Verdict, which int) {
 	}
 	if h == nil {
 		if c.lease.Ended != Undecided {
-			c.carryOut(t, c.hold.Tick(c.at())) // As Extend does.
+			c.carryOut(t, c.hold.Tick(c.at(), !c.dropped)) // As Extend does.
 		}
 		return
 	}
@@ -253,7 +285,7 @@ func (c *course) answered(t *testing.T, v Verdict, which int) {
 	c.must(t, !atRisk || got != Granted, "a success is a risk")
 	if got == NoQuorum && c.hold.Cause == Undecided && c.lease.Ended == Undecided {
 		c.must(t, c.hold.next.Sub(c.at()) <= h.Term()/20, "no further try soon")
-		left := c.lease.Until.Mono.Sub(c.at()) - h.StopTime
+		left := c.left() - h.StopTime
 		c.must(t, atRisk == (!c.warned && left < h.Term()/2), "nobody is warned in time")
 	}
 	c.warned = (c.warned || atRisk) && got != Granted
@@ -261,7 +293,7 @@ func (c *course) answered(t *testing.T, v Verdict, which int) {
 
 func (c *course) unlocked(t *testing.T, v Verdict) {
 	t.Helper()
-	ended := !c.lease.Until.Mono.After(c.at())
+	ended := c.left() <= 0
 	got := c.lease.Unlocked(v)
 	switch {
 	case c.begun != Undecided:
@@ -272,12 +304,12 @@ func (c *course) unlocked(t *testing.T, v Verdict) {
 		c.must(t, got == v, "a release is told in another way")
 	}
 	c.must(t, (v == NoQuorum) == (c.lease.Release == Unconfirmed), "it may be repeated, or not")
-	c.carryOut(t, c.hold.Tick(c.at()))
+	c.carryOut(t, c.hold.Tick(c.at(), !c.dropped))
 }
 
 func (c *course) must(t *testing.T, is bool, what string) {
+	t.Helper()
 	if !is {
-		t.Helper()
 		t.Fatal(what, c)
 	}
 }
@@ -286,21 +318,20 @@ func (c *course) must(t *testing.T, is bool, what string) {
 func (c *course) check(t *testing.T) {
 	t.Helper()
 	l, h := &c.lease, &c.hold
-	left := l.Until.Mono.Sub(c.at()) - h.StopTime
+	left := c.left() - h.StopTime
 	if _, any := h.Due(c.at()); !any {
-		c.must(t, h.left || l.Release == BeingReleased, "nothing looks at the lock any more")
+		c.must(t, h.left || l.Release != Held, "nothing looks at the lock any more")
 	}
 	if d, any := h.Due(c.at()); any {
-		c.must(t, d <= max(l.Until.Mono.Sub(c.at()), 0), "its end would be seen too late")
+		c.must(t, d <= max(c.left(), 0), "its end would be seen too late")
 		c.must(t, l.Ended == Undecided || d == 0, "its end is not seen at once")
 	}
 	if !h.next.IsZero() {
-		latest := max(c.now+h.Term()/20, l.Until.Mono.Sub(begin)-l.Validity*2/3)
-		c.must(t, h.next.Sub(begin) <= latest, "there will be no time to extend again")
+		c.must(t, h.next.Sub(c.at()) <= max(h.Term()/20, left-h.Term()/3), "there will be no time to extend again")
 	}
 	if d, any := h.Due(c.at()); any && h.Cause == Undecided && l.Ended == Undecided {
 		c.must(t, d <= max(left, 0), "the contexts would end too late")
-		c.must(t, !h.next.IsZero() || c.keeping, "no extension is planned")
+		c.must(t, !h.next.IsZero() || c.keeping || c.dropped, "no extension is planned")
 		if h.MaxHold > 0 {
 			c.must(t, d <= max(h.MaxHold-c.now, 0), "a max hold would come too late")
 		}
@@ -323,10 +354,15 @@ func (c *course) check(t *testing.T) {
 // end in time; where the nodes answer, a kept lock goes on.
 func TestKeptLocks(t *testing.T) {
 	states := 0
-	for _, c := range []*course{
+	slept, dropped := newCourse(false, false, false), newCourse(false, false, false)
+	slept.sleeps, slept.short = 1, 0
+	dropped.drops, dropped.short = 1, 0
+	courses := []*course{
+		slept, dropped,
 		newCourse(true, false, false), newCourse(true, false, true), newCourse(true, true, false),
 		newCourse(false, false, false), newCourse(false, false, true), newCourse(false, true, true),
-	} {
+	}
+	for _, c := range courses[:rounds(len(courses), len(courses)-1)] {
 		seen := map[courseKey]bool{c.key(): true}
 		for todo := []*course{c}; len(todo) > 0; {
 			c, todo = todo[0], todo[1:]
@@ -343,4 +379,12 @@ func TestKeptLocks(t *testing.T) {
 	}
 	t.Log(states, "states")
 	assert.Greater(t, states, 1000)
+}
+
+// rounds is how much of a test there is to be, usually and with -short.
+func rounds(usual, short int) int {
+	if testing.Short() {
+		return short
+	}
+	return usual
 }

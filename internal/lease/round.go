@@ -60,7 +60,7 @@ const (
 	More                          // Next is to be called: the votes will not be what they were any more
 	StoodStill                    // the timer is late by Stood, since the process has stood still
 	Ask                           // nodes are asked: those for which Asked reports it
-	Expire                        // the time for answers is over: Miss for those that are pending, with what Silence says
+	Overdue                       // the time for answers is over: Miss for those that are pending, with what Silence says
 	GiveBack                      // all nodes release what the claim has, or may yet get
 	Tell                          // with GiveBack: those releases tell the next in line
 	Done                          // the round is over
@@ -140,7 +140,7 @@ func (r *Round) open(now time.Time, limit time.Duration) Effect {
 
 // again asks those nodes once more of which more is wanted. Votes that are still pending count when they come: of one
 // claim, a node never has two lock requests in flight, or the refusal of one could be taken for the whole truth about
-// what the claim has left there.
+// what the claim has left there. They have as much time as the others now.
 func (r *Round) again(now time.Time, limit time.Duration, more func(i int, b *Ballot) bool) Effect {
 	r.Question++
 	r.Latest = Undecided
@@ -219,7 +219,7 @@ func (r *Round) Tick(now time.Time) Effect {
 		r.Stood, r.by = late, r.since(now)+node.Arrival
 		return StoodStill
 	default:
-		return Expire
+		return Overdue
 	}
 }
 

@@ -101,7 +101,7 @@ func (p *play) tick() Effect {
 // silent has the time for answers be over.
 func (p *play) silent() (all Effect) {
 	p.t.Helper()
-	require.Equal(p.t, Expire, p.tick())
+	require.Equal(p.t, Overdue, p.tick())
 	question := p.Question
 	for i := range p.Ballots {
 		all |= p.follow(p.Miss(i, question, p.Silence(p.now), p.now))
@@ -301,12 +301,12 @@ func TestFenceIsRaisedToWithTheOthers(t *testing.T) {
 func TestTimerThatIsLateLooksFirst(t *testing.T) {
 	p := playing(t, 3, Locking)
 	busy := p.Start.Add(patience + node.MinStandstill - 1)
-	assert.Equal(t, Expire, p.Tick(busy), "a busy machine")
+	assert.Equal(t, Overdue, p.Tick(busy), "a busy machine")
 	p = playing(t, 3, Locking)
 	late := p.Start.Add(patience + 677*time.Millisecond)
 	assert.Equal(t, StoodStill, p.Tick(late))
 	assert.Zero(t, p.Tick(late), "not yet")
-	assert.Equal(t, Expire, p.Tick(late.Add(node.Arrival)))
+	assert.Equal(t, Overdue, p.Tick(late.Add(node.Arrival)))
 	assert.Equal(t, node.StandstillError(677*time.Millisecond), p.Silence(late))
 	p.now = late
 	p.votes(to(yes(0)), to(yes(0)))

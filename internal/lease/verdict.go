@@ -22,7 +22,7 @@ const (
 	StopTime
 	MaxHold
 	Closed
-	GivenBack // by a release, of a lease that was held
+	ByRelease // by a release, of a lease that was held
 )
 
 // A tally is how many nodes have voted how.

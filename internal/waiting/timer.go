@@ -20,7 +20,6 @@ const (
 
 // A Pace says how often a waiter tries by itself.
 type Pace struct {
-	Delay   func(number int) time.Duration // before the timed retry of this number, from 1; negative: there is to be none
 	Limit   time.Duration                  // the node timeout
 	MaxWait time.Duration                  // the longest wait for an expiry
 	Counted bool                           // it has to know of each retry, also while it is no head
@@ -54,10 +53,9 @@ func (t *Timer) Note(overload, timed bool) { t.overload.Note(overload, timed) }
 // head, which costs no round trip that would slow it down.
 const MinTick = time.Millisecond
 
-// SetTick sets when the next timed retry is due, by its number, or at once and false if there is to be none.
-func (t *Timer) SetTick(head bool, number int, now time.Time) (more bool) {
+// SetTick sets when the next timed retry is due, d from now, or at once and false if there is to be none: d is negative.
+func (t *Timer) SetTick(head bool, d time.Duration, now time.Time) (more bool) {
 	t.putOff = false
-	d := t.pace.Delay(number)
 	if d < 0 {
 		t.tick = now
 		return false

@@ -78,9 +78,8 @@ func TestTimerAsksAtTheEndOfEachReservation(t *testing.T) {
 func TestTimerPutsARetryOffOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		timer := timerOf(t)
-		timer.pace.Delay = func(int) time.Duration { return time.Second }
 		for range 2 {
-			timer.SetTick(true, 1, time.Now())
+			timer.SetTick(true, time.Second, time.Now())
 			time.Sleep(time.Second)
 			timer.Expect(ByTick, Refusal{Left: time.Hour, Free: time.Hour, Known: true}, time.Now())
 			assert.False(t, timer.PutOff(time.Now()), "enough nodes are held for longer")
@@ -95,7 +94,7 @@ func TestTimerPutsARetryOffOnce(t *testing.T) {
 			assert.False(t, timer.PutOff(time.Now()))
 			assert.NotZero(t, timer.expiry)
 		}
-		timer.SetTick(true, 1, time.Now())
+		timer.SetTick(true, time.Second, time.Now())
 		due := timer.tick
 		timer.Expect(ByTurn, Refusal{Left: ReservedFor, Free: ReservedFor, Known: true}, time.Now())
 		assert.False(t, timer.PutOff(time.Now()), "it comes later, anyway")
