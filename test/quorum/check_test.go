@@ -393,6 +393,9 @@ func (w *world) checkDone(c *client, cl *claim, r *round) {
 			w.wrong("a lock is got that has ended")
 		}
 	}
+	if r.Verdict == lease.Behind {
+		w.checkRest(c, r)
+	}
 	if r.Verdict == lease.Taken {
 		if votes := r.Telling(); !hasNo(votes) {
 			w.wrong("a lock is taken, and no vote says so")
@@ -466,7 +469,7 @@ func (w *world) checkHold(c *client, cl *claim, left time.Duration) {
 }
 
 func (w *world) checkRest(c *client, r *round) {
-	if rest := r.Contest.Rest; rest < 0 || c.rest > c.began+2*w.patience+c.extra {
+	if rest := r.Contest.Rest; rest < 0 || w.mono(c)+rest > c.began+w.longest()+c.extra {
 		w.wrong("a client rests for too long")
 	}
 }
@@ -547,7 +550,7 @@ func (w *world) checkClient(c *client) {
 		if cl.ended {
 			continue
 		}
-		if r := cl.rounds[0]; r.Kind == lease.Locking && r.Stage == lease.Over && r.Verdict != lease.Granted && !cl.released {
+		if r := cl.rounds[0]; r != settled && r.Kind == lease.Locking && r.Stage == lease.Over && r.Verdict != lease.Granted && !cl.released {
 			w.wrong("an attempt that has failed does not give back")
 		}
 		over := true
@@ -555,27 +558,29 @@ func (w *world) checkClient(c *client) {
 			w.checkRound(c, cl, n, r)
 			over = over && r.done && r.taken && r.settles>>r.Question&1 != 0 && !r.silencing
 		}
+		isOver := over
 		for i := range w.limits.nodes {
 			w.checkWire(cl, i)
 			over = over && len(cl.wire[i])+len(cl.replies[i])+len(cl.copies[i]) == 0
 		}
-		if over && (c.phase == idle || j < len(c.claims)-1 && !cl.holds(c)) {
+		if isOver && (c.phase == idle || j < len(c.claims)-1) && cl.rounds[0] != settled && !w.foreign {
+			cl.rounds = []*round{settled}
+		}
+		if over && (c.phase == idle || j < len(c.claims)-1) {
 			c.claims[j] = &claim{who: cl.who, nr: cl.nr, token: cl.token, fence: cl.fence, ended: true}
 		}
 	}
 }
 
-func (cl *claim) holds(c *client) bool { return c.phase == resting && cl == c.current() }
-
 // checkRound has nobody wait for ever.
 func (w *world) checkRound(c *client, cl *claim, n int, r *round) {
-	if !r.begun {
+	if !r.begun || r == settled {
 		return
 	}
 	if r.Stage != lease.Over && !r.armed && !r.silencing {
 		w.wrong("a round waits for ever")
 	}
-	if until := cl.since(r) + r.due; r.armed && r.Stage != lease.Over && until > c.began+2*w.patience+c.extra && n == 0 {
+	if until := cl.since(r) + r.due; r.armed && r.Stage != lease.Over && until > c.began+w.longest()+c.extra && n == 0 {
 		w.wrong("an attempt takes too long")
 	}
 	for i := range r.Ballots {
@@ -596,6 +601,14 @@ func (w *world) checkRound(c *client, cl *claim, n int, r *round) {
 			w.wrong("a vote is out, and there is no timer")
 		}
 	}
+}
+
+// longest is how long an attempt may take: a node timeout for the votes, one for a split vote, and one for raises.
+func (w *world) longest() time.Duration {
+	if w.fenced {
+		return 3 * w.patience
+	}
+	return 2 * w.patience
 }
 
 // checkAtEnd looks at a world in which nothing can happen any more.

@@ -167,7 +167,7 @@ func (w *world) ask(c *client, cl *claim, n int) (refused []int) {
 			m.task = extendTask
 		case r.Kind == lease.Unlocking || r.Kind == lease.Releasing:
 			m.task = releaseTask
-		case r.Question > 0 && r.Stage == lease.Raising:
+		case r.Question > 0 && (r.Stage == lease.Raising || r.Stage == lease.Over && r.aim != 0):
 			m.task, m.aim = raiseTask, r.Fencing.Aim
 		}
 		w.checkAsk(cl, r, i, m)

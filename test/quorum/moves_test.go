@@ -55,6 +55,13 @@ const (
 
 // moves appends what may happen.
 func (w *world) moves(all []move) []move {
+	if w.together {
+		for k := range w.limits.clients {
+			if c := w.clients[k]; c.tries == 0 {
+				return append(all, move{what: begins, who: c.id})
+			}
+		}
+	}
 	for k := range w.limits.clients {
 		c := w.clients[k]
 		all = w.arrivals(c, all)
@@ -169,7 +176,7 @@ func (w *world) callers(c *client, all []move) []move {
 			case r.armed && w.mono(c) >= r.due+cl.since(r):
 				add(rings, n)
 			}
-			if r.begun && r.Stage != lease.Over && w.may(giveUps) && n == len(cl.rounds)-1 && r.Kind <= lease.Extending {
+			if r != settled && r.begun && r.Stage != lease.Over && w.may(giveUps) && n == len(cl.rounds)-1 && r.Kind <= lease.Extending {
 				add(leaves, n)
 			}
 		}
@@ -177,7 +184,7 @@ func (w *world) callers(c *client, all []move) []move {
 	cl := c.current()
 	switch c.phase {
 	case idle:
-		if c.tries < w.tries[c.id] && w.tokens < strangers && (!w.foreign || int(c.id) < w.limits.clients-1 || w.clients[0].current() != nil) {
+		if c.tries < w.tries[c.id] && w.tokens <= w.limits.claims && (!w.foreign || int(c.id) < w.limits.clients-1 || w.clients[0].current() != nil) {
 			add(begins, 0)
 		}
 	case asking:
@@ -324,6 +331,34 @@ func (w *world) does(m move) {
 		cl = c.claims[m.claim]
 	}
 	i := int(m.place)
+	w.moved(c, cl, i, m)
+	if r := c.awaited(); r != nil && r.done && c.stop == 0 {
+		if w.may(delays) {
+			w.used[delays] += r.delay()
+		} else {
+			w.takesIt(c, c.current())
+		}
+	}
+}
+
+// awaited is the round of an attempt that a client waits for.
+func (c *client) awaited() *round {
+	if c.phase != asking {
+		return nil
+	}
+	return c.current().rounds[0]
+}
+
+// delay is 1 once.
+func (r *round) delay() uint8 {
+	if r.delayed {
+		return 0
+	}
+	r.delayed = true
+	return 1
+}
+
+func (w *world) moved(c *client, cl *claim, i int, m move) {
 	switch m.what {
 	case begins:
 		w.begins(c)
@@ -481,7 +516,7 @@ func (w *world) hears(c *client, cl *claim, i int) {
 			cl.left[i] = cl.left[i] || other.task == lockTask
 		}
 	}
-	if m.round == background {
+	if m.round == background || cl.rounds[0] == settled {
 		return
 	}
 	w.vote(c, cl, int(m.round), i, anyQuestion, m.outcome(w), at)
@@ -535,7 +570,6 @@ func (w *world) takesIt(c *client, cl *claim) {
 		w.checkHold(c, cl, left)
 	case lease.Behind:
 		c.phase, c.rest = resting, w.mono(c)+r.Contest.Rest
-		w.checkRest(c, r)
 	default:
 		c.phase = idle
 		w.checkEnd(c, cl, r)
@@ -545,7 +579,7 @@ func (w *world) takesIt(c *client, cl *claim) {
 // goesOn has a client that has rested ask with a new claim.
 func (w *world) goesOn(c *client) {
 	contest := c.current().rounds[0].Contest
-	if contest.IsOver(w.at(c)) || w.tokens >= strangers {
+	if contest.IsOver(w.at(c)) || w.tokens > w.limits.claims {
 		c.phase, c.last = idle, lease.Taken
 		return
 	}
@@ -593,7 +627,7 @@ func (w *world) breaks(c *client, cl *claim, i int, late bool) {
 		switch {
 		case m.task == releaseTask && !m.mute:
 			again = append(again, m)
-		case m.task != releaseTask && !m.mute && m.round != background:
+		case m.task != releaseTask && !m.mute && m.round != background && cl.rounds[0] != settled:
 			failed = append(failed, m.round)
 		}
 		if late || m.mute {
@@ -608,7 +642,7 @@ func (w *world) breaks(c *client, cl *claim, i int, late bool) {
 		switch {
 		case m.task == releaseTask:
 			again = append([]message{{task: releaseTask, round: m.round, sent: m.sent}}, again...)
-		case m.round != background:
+		case m.round != background && cl.rounds[0] != settled:
 			failed = append([]uint8{m.round}, failed...)
 		}
 	}

@@ -160,6 +160,10 @@ func (w *world) serves(c *client, cl *claim, i int, how uint8) {
 	if m.task == releaseTask {
 		cl.left[i] = false
 	}
+	if m.round == background {
+		w.checkWire(cl, i)
+		return
+	}
 	cl.replies[i] = push(cl.replies[i], out)
 	w.checkWire(cl, i)
 	if w.swift && c.stop == 0 {

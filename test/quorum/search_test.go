@@ -45,7 +45,7 @@ func newSearch(l limits) *search {
 		Takes: func(i int) time.Duration { return s.limits.takes[i] },
 		Random: func(d time.Duration) time.Duration {
 			s.rolled = true
-			return [lucks]time.Duration{0, d / 2, d - 1}[s.luck]
+			return [...]time.Duration{d / 2, 0, d - 1}[s.luck]
 		},
 		Digest: func(token string) string {
 			for t, name := range s.names {
@@ -60,9 +60,6 @@ func newSearch(l limits) *search {
 	return s
 }
 
-// lucks are ways for what is random to come out: least, in the middle, most.
-const lucks = 3
-
 // on says where the rules are called.
 func (s *search) on(w *world, c *client) { s.w, s.c = w, c }
 
@@ -74,6 +71,9 @@ func (s *search) step(w *world, m move) *world {
 	next.check()
 	return next
 }
+
+// tooMany is more states than a search is to have.
+const tooMany = 300_000
 
 // A visit is how the search has come to a state.
 type visit struct {
@@ -94,7 +94,11 @@ func (s *search) run() (story []string, states int) {
 	seen.add(first.sum())
 	now, then := []visited{{first, 0}}, []visited(nil)
 	var moves []move
+	lucky := uint8(max(s.limits.lucks-1, 0))
 	for len(now) > 0 {
+		if len(visits) > tooMany {
+			return []string{"Too many states."}, len(visits)
+		}
 		for _, v := range now {
 			moves = v.moves(moves[:0])
 			if len(moves) == 0 {
@@ -103,7 +107,7 @@ func (s *search) run() (story []string, states int) {
 				}
 			}
 			for _, m := range moves {
-				for m.luck = 0; m.luck < lucks; m.luck++ {
+				for m.luck = 0; m.luck <= lucky; m.luck++ {
 					w := s.step(v.world, m)
 					if w.broken != "" {
 						return s.tell(append(way(visits, v.at), m), w.broken), len(visits)
@@ -183,7 +187,7 @@ func (s *search) wander(r *rand.Rand, depth int) (story []string) {
 			break
 		}
 		m := all[r.IntN(len(all))]
-		m.luck = uint8(r.IntN(lucks))
+		m.luck = uint8(r.IntN(3))
 		moves = append(moves, m)
 		if w = s.step(w, m); w.broken != "" {
 			break

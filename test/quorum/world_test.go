@@ -39,9 +39,12 @@ type limits struct {
 	digests                    string                  // of the tokens, one letter for each
 	anyExpiry                  bool                    // keys may go at any time. Nothing is said of validities then
 	unquarantined              bool                    // a node that has restarted grants at once
+	together                   bool                    // all clients begin before anything else
 	swift                      bool                    // what a node has carried out is heard of at once
 	interleaved                bool                    // what is told when the time is over comes one by one
 	foreign                    bool                    // the last client releases the first client's lock by token
+	lucks                      int                     // 0: what is random is always in the middle; else it is one of so many
+	claims                     uint8                   // how many tokens there are at most; 0: as many as there is room for
 	wins                       int                     // so many clients must have got the lock at the end, if not 0
 	ends0                      string                  // what the first client must have got at the end: "granted", "taken", "no quorum"; empty: anything
 	ordered                    bool                    // nodes are told apart, though they are alike
@@ -72,7 +75,7 @@ const (
 	lags                  // a client stops between looking at the clock and asking
 	reads                 // an answer was read, and is heard a while later
 	turned                // a request is refused before it is sent
-	delays                // a result is not taken at once, in a world with trips
+	delays                // a result is not taken at once
 	things
 )
 
@@ -153,6 +156,7 @@ type round struct {
 	question uint8           // that was asked last
 	last     [maxNodes]int64 // the fence with which a node has said yes; 0: it has not, or not again
 	gaveUp   bool
+	delayed  bool // its result is
 	told     bool // those releases tell others
 	fenceBy  time.Duration
 
@@ -161,9 +165,10 @@ type round struct {
 	upTo      uint32
 	why       error
 
-	own  [maxNodes]node.Stance // what the nodes have voted, by what they were heard to say
-	of   [maxNodes]uint8       // to which question
-	said [maxNodes]uint64      // a set: the fences with which a node has said yes; bit 0 without fences
+	own   [maxNodes]node.Stance // what the nodes have voted, by what they were heard to say
+	of    [maxNodes]uint8       // to which question
+	named [maxNodes]byte        // who they have said has the resource, by digest
+	said  [maxNodes]uint64      // a set: the fences with which a node has said yes; bit 0 without fences
 }
 
 // A claim is a token, and all that is under way for it.
@@ -250,12 +255,15 @@ func (l limits) withDefaults() *limits {
 			*d = to
 		}
 	}
-	set(&l.unit, 10*ms)
-	set(&l.patience, 3*l.unit)
+	set(&l.unit, ms)
+	set(&l.patience, 2*l.unit)
 	set(&l.ttl, 6*l.unit)
 	set(&l.drift, l.unit)
 	if l.digests == "" {
 		l.digests = "acbdfehgjilknmpo"
+	}
+	if l.claims == 0 {
+		l.claims = strangers - 1
 	}
 	for k := range l.wants {
 		if l.wants[k] == 0 {
@@ -333,7 +341,9 @@ func (cl *claim) clone() *claim {
 	c := *cl
 	c.rounds = slices.Clone(c.rounds)
 	for i, r := range c.rounds {
-		c.rounds[i] = r.clone()
+		if r != settled {
+			c.rounds[i] = r.clone()
+		}
 	}
 	return &c
 }
@@ -353,6 +363,9 @@ func (r *round) clone() *round {
 	}
 	return &c
 }
+
+// settled is a round of which nothing is to come any more.
+var settled = &round{begun: true, done: true, taken: true, settles: 1}
 
 func (c *client) current() *claim {
 	if len(c.claims) == 0 {
