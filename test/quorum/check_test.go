@@ -183,7 +183,7 @@ var names = [...]string{"nothing", "a lock", "a lock of others", "no quorum", "a
 
 // checkEffects looks at what is told how often.
 func (w *world) checkEffects(c *client, cl *claim, r *round, e lease.Effect) {
-	q := uint16(1) << r.Question
+	q := uint64(1) << (r.Question & 63)
 	twice := func(seen *bool, is lease.Effect, why string) {
 		if e.Has(is) && *seen {
 			w.wrong(why)
@@ -219,7 +219,7 @@ func (w *world) checkEffects(c *client, cl *claim, r *round, e lease.Effect) {
 
 // checkStep looks at a round after a whole step.
 func (w *world) checkStep(r *round, e lease.Effect) {
-	if r.begun && r.tally().pending == 0 && !e.Has(lease.Ask) && r.settles>>r.Question&1 == 0 {
+	if r.begun && r.tally().pending == 0 && !e.Has(lease.Ask) && r.settles>>(r.Question&63)&1 == 0 {
 		w.wrong("nobody is told that no vote is out")
 	}
 }
@@ -556,7 +556,7 @@ func (w *world) checkClient(c *client) {
 		over := true
 		for n, r := range cl.rounds {
 			w.checkRound(c, cl, n, r)
-			over = over && r.done && r.taken && r.settles>>r.Question&1 != 0 && !r.silencing
+			over = over && r.done && r.taken && r.settles>>(r.Question&63)&1 != 0 && !r.silencing
 		}
 		isOver := over
 		for i := range w.limits.nodes {
@@ -624,7 +624,7 @@ func (w *world) checkAtEnd() {
 		}
 		for _, cl := range c.claims {
 			for _, r := range cl.rounds {
-				if r.begun && r.settles>>r.Question&1 == 0 {
+				if r.begun && r.settles>>(r.Question&63)&1 == 0 {
 					w.wrong("a question is never settled")
 				}
 			}

@@ -95,7 +95,7 @@ func (w *world) arrivals(c *client, all []move) []move {
 		}
 		for i := range w.limits.nodes {
 			m := move{who: c.id, claim: uint8(j), place: uint8(i)}
-			if len(cl.wire[i]) > 0 && !in(w.mute, i) {
+			if len(cl.wire[i]) > 0 && !in(w.mute, i) && w.now >= cl.wire[i][0].sent+w.least {
 				all = w.ways(cl, i, m, all)
 			}
 			if len(cl.replies[i]) > 0 && c.stop == 0 {
@@ -217,7 +217,7 @@ func (w *world) callers(c *client, all []move) []move {
 func (w *world) holders(c *client, cl *claim, m move, all []move) []move {
 	n := len(cl.rounds) - 1
 	m.place = uint8(n)
-	if r := cl.rounds[n]; n > 0 && !r.taken {
+	if r := cl.rounds[n]; (n > 0 || r.Kind == lease.Releasing) && !r.taken {
 		if r.done {
 			m.what = settling
 			all = append(all, m)
@@ -304,6 +304,9 @@ func (w *world) inTime(cl *claim, due func(time.Duration)) {
 		}
 		for _, m := range cl.wire[i] {
 			due(m.sent + w.tripTo(i) - w.now)
+			if first := m.sent + w.least - w.now; first > 0 {
+				due(first)
+			}
 		}
 		for _, m := range cl.replies[i] {
 			due(m.sent + w.tripTo(i) - w.now)

@@ -176,6 +176,7 @@ func (w *world) comesAgain(cl *claim, i int) {
 	m := cl.copies[i][0]
 	cl.copies[i] = cl.copies[i][1:]
 	out := w.carry(cl, i, m)
+	cl.left[i] = cl.left[i] || m.task != raiseTask
 	if cl.released && m.task != raiseTask {
 		w.send(cl, i, message{task: releaseTask, round: background})
 	}

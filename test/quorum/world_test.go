@@ -26,7 +26,7 @@ type limits struct {
 
 	ttl, drift, patience, unit time.Duration
 	atLeast                    time.Duration           // of what is left when a lock is taken
-	trip                       time.Duration           // all answers come within that; 0: as late as they like
+	least, trip                time.Duration           // all answers take so long, and at most that; 0: as late as they like
 	wants                      [maxClients]uint8       // resources, as a set
 	fenced                     bool                    // locks have fences
 	proposals                  [maxClients]int64       // of fences
@@ -146,8 +146,8 @@ type round struct {
 	asks     uint8
 	limit    time.Duration // that it was given at first
 	asked    time.Duration // when it asked last, since its start
-	decided  uint16        // by question: it has said so
-	settles  uint16
+	decided  uint64        // by question: it has said so
+	settles  uint64
 	split    bool
 	raised   bool
 	aim      int64 // the latest
