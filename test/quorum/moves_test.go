@@ -124,6 +124,10 @@ func (w *world) ways(cl *claim, i int, m move, all []move) []move {
 	first := cl.wire[i][0]
 	m.what = serves
 	must, may := w.ends(i)
+	if w.anyExpiry { // A key that is gone matters where it stood in the way.
+		_, other, _, _ := w.nodes[i].look(cl.token, w.wants[cl.who])
+		may = may && other != 0
+	}
 	if !must {
 		all = append(all, m)
 	}
@@ -247,6 +251,9 @@ func (cl *claim) since(r *round) time.Duration { return r.Start.Sub(epoch) }
 
 // passes is how much time may pass before something is due; 0: none.
 func (w *world) passes() time.Duration {
+	if w.untimed {
+		return 0
+	}
 	next := time.Duration(-1)
 	due := func(d time.Duration) {
 		if next < 0 || d < next {

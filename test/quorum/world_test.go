@@ -39,6 +39,7 @@ type limits struct {
 	digests                    string                  // of the tokens, one letter for each
 	anyExpiry                  bool                    // keys may go at any time. Nothing is said of validities then
 	unquarantined              bool                    // a node that has restarted grants at once
+	untimed                    bool                    // no time passes
 	together                   bool                    // all clients begin before anything else
 	swift                      bool                    // what a node has carried out is heard of at once
 	interleaved                bool                    // what is told when the time is over comes one by one
