@@ -104,9 +104,7 @@ func (w *world) withoutSlow(c *client, r *round, t tally) lease.Verdict {
 }
 
 // checkVote looks at what a round makes of an answer.
-func (w *world) checkVote(c *client, cl *claim, n, i int, upTo uint32, before *round, said, worth *node.Outcome, e lease.Effect) {
-	r := cl.rounds[n]
-	out := r.own[i] == node.Pending && uint32(r.of[i]) <= upTo
+func (w *world) checkVote(c *client, cl *claim, r *round, i int, out bool, before *round, said, worth *node.Outcome, e lease.Effect) {
 	switch {
 	case !out && e != 0:
 		w.wrong("a vote counts that was not out")
@@ -296,6 +294,9 @@ func (w *world) checkAsked(c *client, cl *claim, r *round, asked int) {
 		return // A grant that came late.
 	}
 	r.question, r.asked = uint8(r.Question), now
+	if r.Stage != lease.Raising {
+		r.given = r.Limit()
+	}
 	if limit := r.Limit(); limit > w.patience || r.Question == 0 && limit != r.limit || r.Kind == lease.Locking && limit > max(w.validity()-now, r.limit) {
 		w.wrong("nodes have too long to answer")
 	}
@@ -375,9 +376,13 @@ func (w *world) checkSilence(c *client, cl *claim, r *round, why error) {
 	}
 }
 
-// checkGiveBack looks at who is told of what a claim gives back.
-func (w *world) checkGiveBack(cl *claim, r *round) {
-	_, _ = cl, r
+// checkGiveBack looks at who is told of what a claim gives back: the next in line, if the claim has taken all its time
+// or nobody waits for it.
+func (w *world) checkGiveBack(r *round, e lease.Effect) {
+	tells := r.gaveUp || r.Verdict == lease.NoQuorum && w.s.at.Sub(r.Start) >= r.given
+	if e.Has(lease.Tell) != tells {
+		w.wrong("the next in line is told of a release that is not for it, or not told")
+	}
 }
 
 // checkDone looks at a round that is over.

@@ -33,25 +33,32 @@ func (w *world) begin(c *client, cl *claim, n int, limit time.Duration) {
 }
 
 // vote tells a round what node i has said.
-func (w *world) vote(c *client, cl *claim, n, i int, upTo uint32, out node.Outcome, at time.Time) {
+func (w *world) vote(c *client, cl *claim, n, i int, out node.Outcome, at time.Time) {
 	r := cl.rounds[n]
 	w.s.on(w, c)
-	before := *r
-	said := out.Fence
-	isYes := out.Stance == node.Yes
-	out0 := out
-	e := r.Vote(i, upTo, &out, at)
-	w.checkVote(c, cl, n, i, upTo, &before, &out0, &out, e)
-	if e == 0 {
-		return
+	w.s.at = at
+	before, said := *r, out
+	e := r.Vote(i, &out, at)
+	w.checkVote(c, cl, r, i, r.own[i] == node.Pending, &before, &said, &out, e)
+	if e != 0 {
+		if said.Stance == node.Yes {
+			r.said[i] |= 1 << uint(said.Fence)
+		}
+		w.carryOut(c, cl, n, e)
 	}
-	if isYes {
-		r.said[i] |= 1 << uint(said)
-	}
-	w.carryOut(c, cl, n, e)
 }
 
-const anyQuestion = 1<<32 - 1
+// miss tells a round that the time of node i was over for a question.
+func (w *world) miss(c *client, cl *claim, n, i int, question uint32, why error) {
+	r := cl.rounds[n]
+	w.s.on(w, c)
+	before, said := *r, node.Outcome{Err: why}
+	e := r.Miss(i, question, why, w.at(c))
+	w.checkVote(c, cl, r, i, r.own[i] == node.Pending && question == before.Question, &before, &said, &said, e)
+	if e != 0 {
+		w.carryOut(c, cl, n, e)
+	}
+}
 
 // tick is a round's timer.
 func (w *world) tick(c *client, cl *claim, n int) {
@@ -81,7 +88,7 @@ func (w *world) silence(c *client, cl *claim, n int) {
 		i := int(r.from)
 		r.from++
 		if r.own[i] == node.Pending {
-			w.vote(c, cl, n, i, r.upTo, node.Outcome{Err: r.why}, w.at(c))
+			w.miss(c, cl, n, i, r.upTo, r.why)
 			if w.interleaved {
 				return
 			}
@@ -109,7 +116,7 @@ func (w *world) carryOut(c *client, cl *claim, n int, e lease.Effect) {
 	r := cl.rounds[n]
 	e = w.note(c, cl, n, e)
 	if e.Has(lease.GiveBack) {
-		w.checkGiveBack(cl, r)
+		w.checkGiveBack(r, e)
 		r.told = r.told || e.Has(lease.Tell)
 	}
 	var refused []int
@@ -122,7 +129,7 @@ func (w *world) carryOut(c *client, cl *claim, n int, e lease.Effect) {
 		w.done(c, cl, n)
 	}
 	for _, i := range refused {
-		w.vote(c, cl, n, i, anyQuestion, node.Outcome{Err: errTurned}, w.at(c))
+		w.vote(c, cl, n, i, node.Outcome{Err: errTurned}, w.at(c))
 	}
 	if e.Has(lease.GiveBack) {
 		w.giveBack(cl)

@@ -529,7 +529,7 @@ func (w *world) hears(c *client, cl *claim, i int) {
 	if m.round == background || cl.rounds[0] == settled {
 		return
 	}
-	w.vote(c, cl, int(m.round), i, anyQuestion, m.outcome(w), at)
+	w.vote(c, cl, int(m.round), i, m.outcome(w), at)
 }
 
 // outcome is what a reply is to a round.
@@ -658,7 +658,7 @@ func (w *world) breaks(c *client, cl *claim, i int, late bool) {
 	}
 	cl.wire[i], cl.replies[i] = append(kept, again...), nil
 	for _, n := range failed {
-		w.vote(c, cl, int(n), i, anyQuestion, node.Outcome{Err: errBroken}, w.at(c))
+		w.vote(c, cl, int(n), i, node.Outcome{Err: errBroken}, w.at(c))
 	}
 }
 

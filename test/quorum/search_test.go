@@ -26,6 +26,7 @@ type search struct {
 
 	w      *world // where a step is made, and by whom
 	c      *client
+	at     time.Time // of the answer that is heard, or now
 	luck   uint8
 	rolled bool // there was something random
 }
@@ -61,7 +62,7 @@ func newSearch(l limits) *search {
 }
 
 // on says where the rules are called.
-func (s *search) on(w *world, c *client) { s.w, s.c = w, c }
+func (s *search) on(w *world, c *client) { s.w, s.c, s.at = w, c, w.at(c) }
 
 // step returns the world after a move.
 func (s *search) step(w *world, m move) *world {

@@ -173,12 +173,12 @@ var large = []named{
 	{"three on three with luck", prompt(3, 3, func(l *limits) { l.lucks = 3 })},
 }
 
-func TestQuorumVotes(t *testing.T)     { searchAll(t, votes) }
 func TestQuorumOutcomes(t *testing.T)  { searchAll(t, outcomes) }
 func TestQuorumSplits(t *testing.T)    { searchAll(t, splits) }
-func TestQuorumExclusion(t *testing.T) { searchAll(t, exclusion) }
+func TestQuorumVotes(t *testing.T)     { searchAll(t, votes) }
 func TestQuorumHolds(t *testing.T)     { searchAll(t, holds) }
 func TestQuorumFences(t *testing.T)    { searchAll(t, fences) }
+func TestQuorumExclusion(t *testing.T) { searchAll(t, exclusion) }
 
 func TestQuorumLarge(t *testing.T) {
 	if testing.Short() || os.Getenv("QUORUM") != "full" {

@@ -146,6 +146,7 @@ type round struct {
 	taken    bool // its client has looked at the result
 	asks     uint8
 	limit    time.Duration // that it was given at first
+	given    time.Duration // when it asked last for the lock
 	asked    time.Duration // when it asked last, since its start
 	decided  uint64        // by question: it has said so
 	settles  uint64
