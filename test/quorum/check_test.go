@@ -180,7 +180,7 @@ func (w *world) checkVerdict(c *client, cl *claim, before, r *round, e lease.Eff
 var names = [...]string{"nothing", "a lock", "a lock of others", "no quorum", "a loss", "an end", "another's lead"}
 
 // checkEffects looks at what is told how often.
-func (w *world) checkEffects(c *client, cl *claim, r *round, e lease.Effect) {
+func (w *world) checkEffects(c *client, r *round, e lease.Effect) {
 	q := uint64(1) << (r.Question & 63)
 	twice := func(seen *bool, is lease.Effect, why string) {
 		if e.Has(is) && *seen {
@@ -212,7 +212,6 @@ func (w *world) checkEffects(c *client, cl *claim, r *round, e lease.Effect) {
 	case r.Stage == lease.Over && !r.done && !e.Has(lease.Done):
 		w.wrong("a round does not say that it is over")
 	}
-	_ = cl
 }
 
 // checkStep looks at a round after a whole step.
@@ -220,12 +219,6 @@ func (w *world) checkStep(r *round, e lease.Effect) {
 	if r.begun && r.tally().pending == 0 && !e.Has(lease.Ask) && r.settles>>(r.Question&63)&1 == 0 {
 		w.wrong("nobody is told that no vote is out")
 	}
-}
-
-// checkNext looks at what follows a question that was decided.
-func (w *world) checkNext(c *client, cl *claim, before, r *round, e lease.Effect) {
-	w.checkContest(c, before, r, e)
-	_ = cl
 }
 
 // checkContest looks at who leads where votes are split: whoever has more of them than anybody else that was named, and
@@ -441,7 +434,7 @@ func (w *world) checkGiveUp(before, r *round, e lease.Effect) {
 }
 
 // checkEnd looks at the end of an attempt that has not got the lock.
-func (w *world) checkEnd(c *client, cl *claim, r *round) {
+func (w *world) checkEnd(r *round) {
 	if r.GivenUp() != r.gaveUp {
 		w.wrong("it is not known whether a round was given up")
 	}
@@ -452,7 +445,6 @@ func (w *world) checkEnd(c *client, cl *claim, r *round) {
 	if r.gaveUp && r.Amounts() != amounts {
 		w.wrong("what was given up amounts to something else")
 	}
-	_, _ = c, cl
 }
 
 // checkTake looks at the result as it is taken.
@@ -485,7 +477,7 @@ func (w *world) checkRest(c *client, r *round) {
 }
 
 // checkExtended looks at what an extension has come to.
-func (w *world) checkExtended(c *client, cl *claim, r *round) {
+func (w *world) checkExtended(r *round) {
 	if r.Verdict != lease.Granted {
 		return
 	}
@@ -496,7 +488,6 @@ func (w *world) checkExtended(c *client, cl *claim, r *round) {
 	if votes < w.need() {
 		w.wrong("a lock is extended without a quorum")
 	}
-	_ = cl
 }
 
 // checkFence holds the fence of a lock against those of all others.
@@ -646,7 +637,7 @@ func (w *world) checkAtEnd() {
 	if w.wins != 0 && wins != w.wins {
 		w.wrong(map[bool]string{true: "nobody has got the lock", false: "several have got the lock"}[wins < w.wins])
 	}
-	if w.ends0 != "" && w.clients[0].last != map[string]lease.Verdict{"granted": lease.Granted, "taken": lease.Taken, "no quorum": lease.NoQuorum}[w.ends0] {
+	if w.comesTo != "" && w.clients[0].last != map[string]lease.Verdict{"granted": lease.Granted, "taken": lease.Taken, "no quorum": lease.NoQuorum}[w.comesTo] {
 		w.wrong("the first client has come to " + names[w.clients[0].last])
 	}
 }

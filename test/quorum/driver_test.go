@@ -147,14 +147,14 @@ func (w *world) carryOut(c *client, cl *claim, n int, e lease.Effect) {
 func (w *world) note(c *client, cl *claim, n int, e lease.Effect) lease.Effect {
 	r := cl.rounds[n]
 	for all := e; ; all |= e {
-		w.checkEffects(c, cl, r, e)
+		w.checkEffects(c, r, e)
 		if !e.Has(lease.More) {
 			w.checkStep(r, all)
 			return all
 		}
 		before := *r
 		e = r.Next(w.at(c))
-		w.checkNext(c, cl, &before, r, e)
+		w.checkContest(c, &before, r, e)
 	}
 }
 

@@ -156,7 +156,7 @@ func (w *world) ends(i int) (must, may bool) {
 			continue
 		}
 		age := w.now - n.since[r]
-		may = may || w.anyExpiry || age >= w.validity()
+		may = may || w.anyExpiry || age >= w.validity()-w.early
 		must = must || !w.anyExpiry && age >= w.ttl+w.drift
 	}
 	return must, may
@@ -561,7 +561,7 @@ func (w *world) givesUp(c *client, cl *claim, n int) {
 		return
 	}
 	r.taken = true
-	w.checkEnd(c, cl, r)
+	w.checkEnd(r)
 	c.phase, c.last = idle, r.Verdict
 }
 
@@ -582,7 +582,7 @@ func (w *world) takesIt(c *client, cl *claim) {
 		c.phase, c.rest = resting, w.mono(c)+r.Contest.Rest
 	default:
 		c.phase = idle
-		w.checkEnd(c, cl, r)
+		w.checkEnd(r)
 	}
 }
 
@@ -625,7 +625,7 @@ func (w *world) settles(c *client, cl *claim, n int) {
 	} else if v == lease.Lost {
 		c.until = lease.Deadline{} // It is over for the holder.
 	}
-	w.checkExtended(c, cl, r)
+	w.checkExtended(r)
 }
 
 // breaks ends the connection of a claim to node i.

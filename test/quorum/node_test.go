@@ -120,7 +120,7 @@ func (w *world) set(token uint8, i int, wants uint8, counter int64, extends bool
 func (w *world) expire(i int) {
 	n := &w.nodes[i]
 	for r := range maxResources {
-		if n.token[r] != 0 && n.since[r] != forGood && (w.anyExpiry || w.now-n.since[r] >= w.validity()) {
+		if n.token[r] != 0 && n.since[r] != forGood && (w.anyExpiry || w.now-n.since[r] >= w.validity()-w.early) {
 			n.token[r], n.since[r] = 0, 0
 		}
 	}

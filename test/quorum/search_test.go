@@ -10,7 +10,6 @@ import (
 
 	"github.com/seed6c881748/redlock/internal/lease"
 	"github.com/seed6c881748/redlock/internal/node"
-	"github.com/seed6c881748/redlock/internal/testcluster"
 )
 
 // The search visits every state that a world can get into, breadth first: the first one that is wrong is one of those
@@ -252,7 +251,7 @@ func TestMain(m *testing.M) {
 
 func searchAll(t *testing.T, searches []named) {
 	t.Helper()
-	if testcluster.RaceEnabled {
+	if raceEnabled {
 		t.Skip("one goroutine has no races")
 	}
 	for _, l := range searches {

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/stretchr/testify/require"
 )
 
 type (
@@ -32,9 +32,11 @@ var votes = []named{
 	{"two of four are held", limits{nodes: 4, clients: 1, swift: true, held: holders{1, 1}, mute: 4, max: budget{giveUps: 1}}},
 	{"nobody is named", limits{nodes: 2, clients: 1, held: holders{1}, unnamed: 1, max: budget{ticks: 1, giveUps: 1}}},
 	{"turned away", limits{nodes: 3, clients: 1, swift: true, held: holders{0, 1}, down: 1, max: budget{ticks: 2, giveUps: 1, faults: 1}}},
-	{"all are turned away", limits{nodes: 3, clients: 1, down: 7, ends0: "no quorum"}},
+	{"all are turned away", limits{nodes: 3, clients: 1, down: 7, comesTo: "no quorum"}},
 	{"one by one", limits{nodes: 3, clients: 1, swift: true, interleaved: true, max: budget{ticks: 1, giveUps: 1}}},
 	{"one by one, fences", limits{nodes: 3, clients: 1, fenced: true, counters: byNode{1, 5, 3}, swift: true, interleaved: true, max: budget{ticks: 1}}},
+	{"two resources of two holders", limits{nodes: 3, clients: 1, swift: true, wants: byClient{3}, held: holders{1}, heldSecond: holders{0, 2}, max: budget{ticks: 1, giveUps: 1}}},
+	{"two resources of one holder", limits{nodes: 3, clients: 1, swift: true, wants: byClient{3}, held: holders{1}, heldSecond: holders{2, 1}, max: budget{ticks: 1}}},
 	{"others' turn", limits{nodes: 2, clients: 1, max: budget{ticks: 1, reserves: 2}}},
 	{"others' turn on three", limits{nodes: 3, clients: 1, swift: true, held: holders{1}, max: budget{ticks: 1, reserves: 1}}},
 	{"taken late", limits{nodes: 1, clients: 1, ttl: 4 * ms, atLeast: ms, max: budget{ticks: 6, delays: 1, lags: 1, sleeps: 1}}},
@@ -49,23 +51,23 @@ var votes = []named{
 
 // outcomes are what must come of one client's attempt where all answers come in time.
 var outcomes = []named{
-	{"a minority is silent", limits{nodes: 3, clients: 1, trip: ms, swift: true, mute: 1, ends0: "granted", max: budget{ticks: 2, giveUps: 0}}},
-	{"a minority fails", limits{nodes: 3, clients: 1, trip: ms, ends0: "granted", max: budget{ticks: 1, faults: 1}}},
-	{"at the last moment", limits{nodes: 3, clients: 1, trip: 3 * ms, patience: 4 * ms, ttl: 9 * ms, swift: true, mute: 1, ends0: "granted", max: budget{ticks: 4}}},
-	{"two of five", limits{nodes: 5, clients: 1, trip: ms, swift: true, mute: 1, ends0: "granted", max: budget{ticks: 1, faults: 1}}},
-	{"one of four", limits{nodes: 4, clients: 1, trip: ms, swift: true, mute: 1, ends0: "granted", max: budget{ticks: 1}}},
-	{"half of four", limits{nodes: 4, clients: 1, trip: ms, swift: true, mute: 3, ends0: "no quorum", max: budget{ticks: 1}}},
-	{"an outage", limits{nodes: 3, clients: 1, trip: ms, swift: true, mute: 3, held: holders{0, 0, 1}, ends0: "no quorum", max: budget{ticks: 1}}},
-	{"an outage of three", limits{nodes: 5, clients: 1, trip: ms, swift: true, mute: 7, held: holders{0, 0, 0, 1, 1}, ends0: "no quorum", max: budget{ticks: 1}}},
-	{"somebody has it", limits{nodes: 3, clients: 1, trip: ms, swift: true, held: holders{1, 1}, mute: 4, ends0: "taken", max: budget{ticks: 1}}},
-	{"somebody has it on three of five", limits{nodes: 5, clients: 1, trip: ms, swift: true, held: holders{1, 1, 1}, mute: 16, ends0: "taken", max: budget{ticks: 1}}},
-	{"a standstill", limits{nodes: 3, clients: 1, trip: 10 * ms, swift: true, unit: 30 * ms, patience: 20 * ms, ttl: 1000 * ms, mute: 1, ends0: "granted", max: budget{ticks: 3, stops: 1}}},
-	{"a raise", limits{nodes: 3, clients: 1, trip: ms, patience: 20 * ms, ttl: 100 * ms, fenced: true, counters: byNode{5, 9, 7}, ends0: "granted", max: budget{ticks: 1}}},
-	{"a raise that is refused", limits{nodes: 3, clients: 1, trip: ms, patience: 20 * ms, ttl: 100 * ms, fenced: true, counters: byNode{5, 9, 7}, leaves: 1, ends0: "granted", max: budget{ticks: 1}}},
-	{"a raise by the largest that is refused", limits{nodes: 3, clients: 1, trip: ms, patience: 20 * ms, ttl: 100 * ms, fenced: true, counters: byNode{5, 7, 9}, leaves: 4, ends0: "granted", max: budget{ticks: 1}}},
-	{"raises that are refused", limits{nodes: 5, clients: 1, trip: ms, swift: true, fenced: true, counters: byNode{5, 9, 7, 1, 3}, leaves: 3, patience: 20 * ms, ttl: 100 * ms, ends0: "granted"}},
-	{"raises with silence", limits{nodes: 3, clients: 1, trip: ms, patience: 20 * ms, ttl: 100 * ms, swift: true, fenced: true, counters: byNode{5, 9, 7}, mute: 2, ends0: "granted", max: budget{ticks: 2}}},
-	{"a raise of two", limits{nodes: 2, clients: 1, trip: ms, patience: 20 * ms, ttl: 100 * ms, fenced: true, counters: byNode{5, 9}, ends0: "granted", max: budget{ticks: 1}}},
+	{"a minority is silent", limits{nodes: 3, clients: 1, trip: ms, swift: true, mute: 1, comesTo: "granted", max: budget{ticks: 2, giveUps: 0}}},
+	{"a minority fails", limits{nodes: 3, clients: 1, trip: ms, comesTo: "granted", max: budget{ticks: 1, faults: 1}}},
+	{"at the last moment", limits{nodes: 3, clients: 1, trip: 3 * ms, patience: 4 * ms, ttl: 9 * ms, swift: true, mute: 1, comesTo: "granted", max: budget{ticks: 4}}},
+	{"two of five", limits{nodes: 5, clients: 1, trip: ms, swift: true, mute: 1, comesTo: "granted", max: budget{ticks: 1, faults: 1}}},
+	{"one of four", limits{nodes: 4, clients: 1, trip: ms, swift: true, mute: 1, comesTo: "granted", max: budget{ticks: 1}}},
+	{"half of four", limits{nodes: 4, clients: 1, trip: ms, swift: true, mute: 3, comesTo: "no quorum", max: budget{ticks: 1}}},
+	{"an outage", limits{nodes: 3, clients: 1, trip: ms, swift: true, mute: 3, held: holders{0, 0, 1}, comesTo: "no quorum", max: budget{ticks: 1}}},
+	{"an outage of three", limits{nodes: 5, clients: 1, trip: ms, swift: true, mute: 7, held: holders{0, 0, 0, 1, 1}, comesTo: "no quorum", max: budget{ticks: 1}}},
+	{"somebody has it", limits{nodes: 3, clients: 1, trip: ms, swift: true, held: holders{1, 1}, mute: 4, comesTo: "taken", max: budget{ticks: 1}}},
+	{"somebody has it on three of five", limits{nodes: 5, clients: 1, trip: ms, swift: true, held: holders{1, 1, 1}, mute: 16, comesTo: "taken", max: budget{ticks: 1}}},
+	{"a standstill", limits{nodes: 3, clients: 1, trip: 10 * ms, swift: true, unit: 30 * ms, patience: 20 * ms, ttl: 1000 * ms, mute: 1, comesTo: "granted", max: budget{ticks: 3, stops: 1}}},
+	{"a raise", limits{nodes: 3, clients: 1, trip: ms, patience: 20 * ms, ttl: 100 * ms, fenced: true, counters: byNode{5, 9, 7}, comesTo: "granted", max: budget{ticks: 1}}},
+	{"a raise that is refused", limits{nodes: 3, clients: 1, trip: ms, patience: 20 * ms, ttl: 100 * ms, fenced: true, counters: byNode{5, 9, 7}, leaves: 1, comesTo: "granted", max: budget{ticks: 1}}},
+	{"a raise by the largest that is refused", limits{nodes: 3, clients: 1, trip: ms, patience: 20 * ms, ttl: 100 * ms, fenced: true, counters: byNode{5, 7, 9}, leaves: 4, comesTo: "granted", max: budget{ticks: 1}}},
+	{"raises that are refused", limits{nodes: 5, clients: 1, trip: ms, swift: true, fenced: true, counters: byNode{5, 9, 7, 1, 3}, leaves: 3, patience: 20 * ms, ttl: 100 * ms, comesTo: "granted"}},
+	{"raises with silence", limits{nodes: 3, clients: 1, trip: ms, patience: 20 * ms, ttl: 100 * ms, swift: true, fenced: true, counters: byNode{5, 9, 7}, mute: 2, comesTo: "granted", max: budget{ticks: 2}}},
+	{"a raise of two", limits{nodes: 2, clients: 1, trip: ms, patience: 20 * ms, ttl: 100 * ms, fenced: true, counters: byNode{5, 9}, comesTo: "granted", max: budget{ticks: 1}}},
 }
 
 // prompt has all answers come after a round trip, in whatever order, so that one of the clients wins.
@@ -168,6 +170,28 @@ var fences = []named{
 	})},
 }
 
+// broken are worlds in which what nodes promise is not kept: the search finds what comes of that.
+var broken = []struct {
+	named
+	finds string
+}{
+	{named{"a restart without quarantine", limits{nodes: 1, clients: 2, swift: true, unquarantined: true, max: budget{restarts: 1}}}, "two clients have the lock at the same time"},
+	{named{"lost keys", limits{nodes: 3, clients: 2, claims: 2, swift: true, untimed: true, max: budget{flushes: 1}}}, "two clients have the lock at the same time"},
+	{named{"lost counters", fenced(1, 2, func(l *limits) { l.swift, l.untimed, l.unquarantined, l.max = true, true, true, budget{restarts: 1} })}, "a lock that was asked for after another was got has no larger fence"},
+	{named{"clocks beyond the drift", limits{nodes: 1, clients: 2, swift: true, ttl: 3 * ms, patience: ms, early: ms, max: budget{ticks: 4}}}, "two clients have the lock at the same time"},
+}
+
+func TestQuorumFindsWhatIsWrong(t *testing.T) {
+	for _, l := range broken {
+		t.Run(l.name, func(t *testing.T) {
+			story, _ := newSearch(l.limits).run()
+			require.NotEmpty(t, story)
+			require.Equal(t, "Then: "+l.finds+".", story[len(story)-1])
+			t.Log("\n" + strings.Join(story, "\n"))
+		})
+	}
+}
+
 // large searches take minutes together.
 var large = []named{
 	{"three on three with luck", prompt(3, 3, func(l *limits) { l.lucks = 3 })},
@@ -193,7 +217,7 @@ var crowded = budget{
 }
 
 func TestQuorumAtRandom(t *testing.T) {
-	if testcluster.RaceEnabled {
+	if raceEnabled {
 		t.Skip("one goroutine has no races")
 	}
 	walks, seed := 1000, uint64(1) // The same ones with each change.

@@ -25,6 +25,7 @@ type limits struct {
 	nodes, clients int
 
 	ttl, drift, patience, unit time.Duration
+	early                      time.Duration           // by which keys end before they may
 	atLeast                    time.Duration           // of what is left when a lock is taken
 	least, trip                time.Duration           // all answers take so long, and at most that; 0: as late as they like
 	wants                      [maxClients]uint8       // resources, as a set
@@ -47,7 +48,7 @@ type limits struct {
 	lucks                      int                     // 0: what is random is always in the middle; else it is one of so many
 	claims                     uint8                   // how many tokens there are at most; 0: as many as there is room for
 	wins                       int                     // so many clients must have got the lock at the end, if not 0
-	ends0                      string                  // what the first client must have got at the end: "granted", "taken", "no quorum"; empty: anything
+	comesTo                    string                  // what the first client must have got at the end: "granted", "taken", "no quorum"; empty: anything
 	ordered                    bool                    // nodes are told apart, though they are alike
 	leaves                     uint8                   // set of nodes whose first key of the first client goes as soon as it is set
 
