@@ -335,6 +335,12 @@ func (w *world) checkAsked(c *client, cl *claim, r *round, asked int) {
 func (w *world) checkTick(c *client, cl *claim, before, r *round, e lease.Effect) {
 	late := w.mono(c) - cl.since(r) - before.due
 	due, any := r.Due()
+	if late < 0 {
+		if e != 0 || !any || due != before.due {
+			w.wrong("a timer that comes early does something")
+		}
+		return
+	}
 	switch {
 	case e == 0 && r.Stage == before.Stage && any && due == before.due:
 		w.wrong("a timer comes, and changes nothing")

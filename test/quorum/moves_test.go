@@ -179,6 +179,8 @@ func (w *world) callers(c *client, all []move) []move {
 				add(silences, n)
 			case r.armed && w.mono(c) >= r.due+cl.since(r):
 				add(rings, n)
+			case r.armed && w.may(earlies):
+				add(rings, n)
 			}
 			if r != settled && r.begun && r.Stage != lease.Over && w.may(giveUps) && n == len(cl.rounds)-1 && r.Kind <= lease.Extending {
 				add(leaves, n)
@@ -384,6 +386,9 @@ func (w *world) moved(c *client, cl *claim, i int, m move) {
 		q[0].read = w.mono(c)
 		cl.replies[i] = q
 	case rings:
+		if r := cl.rounds[i]; w.mono(c) < r.due+cl.since(r) {
+			w.used[earlies]++
+		}
 		w.tick(c, cl, i)
 	case silences:
 		w.silence(c, cl, i)

@@ -77,6 +77,7 @@ const (
 	lags                  // a client stops between looking at the clock and asking
 	reads                 // an answer was read, and is heard a while later
 	turned                // a request is refused before it is sent
+	earlies               // a timer comes early
 	delays                // a result is not taken at once
 	things
 )
