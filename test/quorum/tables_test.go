@@ -197,6 +197,23 @@ func TestQuorumFindsWhatIsWrong(t *testing.T) {
 // large searches take minutes together.
 var large = []named{
 	{"three on three with luck", prompt(3, 3, func(l *limits) { l.lucks = 3 })},
+	{"three on three, one fails", prompt(3, 3, func(l *limits) { l.lucks, l.down = 3, 1 })},
+	{"three on three, told apart", prompt(3, 3, func(l *limits) { l.ordered = true })},
+	{"two on five", prompt(5, 2, nil)},
+	{"votes of three, told apart", limits{nodes: 3, clients: 1, swift: true, ordered: true, held: holders{1}, max: budget{ticks: 2, giveUps: 1, faults: 2}}},
+	{"votes of three, late answers", limits{nodes: 3, clients: 1, max: budget{ticks: 2, giveUps: 1, faults: 1, breaks: 1}}},
+	{"two nodes, late answers", limits{nodes: 2, clients: 2, claims: 3, together: true}},
+	{"three nodes in time", limits{nodes: 3, clients: 2, claims: 2, ttl: 3 * ms, patience: ms, swift: true, max: budget{ticks: 3}}},
+	{"three nodes, told apart", limits{nodes: 3, clients: 2, claims: 2, ttl: 2 * ms, patience: ms, together: true, swift: true, ordered: true, max: budget{ticks: 2}}},
+	{"a machine sleeps", limits{nodes: 1, clients: 2, ttl: 3 * ms, patience: ms, swift: true, max: budget{ticks: 5, sleeps: 1, delays: 1}}},
+	{"fences of three in time", fenced(3, 2, func(l *limits) { l.swift, l.together = true, true })},
+	{"fences of three, told apart", fenced(3, 2, func(l *limits) { l.swift, l.untimed, l.ordered = true, true, true })},
+	{"fences of three that come twice", fenced(3, 2, func(l *limits) { l.swift, l.untimed, l.max = true, true, budget{twice: 1} })},
+	{"fences of three with proposals", fenced(3, 2, func(l *limits) { l.swift, l.untimed, l.proposals = true, true, [maxClients]int64{0, 3} })},
+	{"fences of four", fenced(4, 2, func(l *limits) { l.swift, l.untimed = true, true })},
+	{"fences of three clients", fenced(2, 3, func(l *limits) { l.swift, l.untimed = true, true })},
+	{"x and xy on three", fenced(3, 2, func(l *limits) { l.swift, l.untimed, l.wants = true, true, byClient{1, 3} })},
+	{"x, y and xy on two", fenced(2, 3, func(l *limits) { l.swift, l.untimed, l.wants = true, true, byClient{1, 2, 3} })},
 }
 
 func TestQuorumOutcomes(t *testing.T)  { searchAll(t, outcomes) }
