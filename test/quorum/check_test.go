@@ -203,6 +203,8 @@ func (w *world) checkEffects(c *client, r *round, e lease.Effect) {
 		r.settles |= q
 	}
 	switch {
+	case e.Has(lease.Settled | lease.Raised):
+		w.wrong("a lock settles before its nodes have raised")
 	case e.Has(lease.Tell) && !e.Has(lease.GiveBack):
 		w.wrong("others are told of no release")
 	case e.Has(lease.GiveBack) && (r.Kind != lease.Locking || r.Stage != lease.Over || r.Verdict == lease.Granted):
@@ -218,6 +220,9 @@ func (w *world) checkEffects(c *client, r *round, e lease.Effect) {
 func (w *world) checkStep(r *round, e lease.Effect) {
 	if r.begun && r.tally().pending == 0 && !e.Has(lease.Ask) && r.settles>>(r.Question&63)&1 == 0 {
 		w.wrong("nobody is told that no vote is out")
+	}
+	if r.Stage == lease.Gathering && r.tally().pending == 0 {
+		w.wrong("a contest waits for nobody")
 	}
 }
 
@@ -295,6 +300,9 @@ func (w *world) checkAsked(c *client, cl *claim, r *round, asked int) {
 	}
 	if r.Question == 0 {
 		return
+	}
+	if r.Stage != lease.Over && r.Latest != lease.Undecided {
+		w.wrong("a question is decided as it is asked")
 	}
 	if asked == 0 {
 		if r.Stage != lease.Over || r.Verdict != lease.Granted {

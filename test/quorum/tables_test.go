@@ -183,17 +183,6 @@ var broken = []struct {
 	{named{"clocks beyond the drift", limits{nodes: 1, clients: 2, swift: true, ttl: 3 * ms, patience: ms, early: ms, max: budget{ticks: 4}}}, "two clients have the lock at the same time"},
 }
 
-func TestQuorumFindsWhatIsWrong(t *testing.T) {
-	for _, l := range broken {
-		t.Run(l.name, func(t *testing.T) {
-			story, _ := newSearch(l.limits).run()
-			require.NotEmpty(t, story)
-			require.Equal(t, "Then: "+l.finds+".", story[len(story)-1])
-			t.Log("\n" + strings.Join(story, "\n"))
-		})
-	}
-}
-
 // large searches take minutes together.
 var large = []named{
 	{"three on three with luck", prompt(3, 3, func(l *limits) { l.lucks = 3 })},
@@ -222,6 +211,17 @@ func TestQuorumVotes(t *testing.T)     { searchAll(t, votes) }
 func TestQuorumHolds(t *testing.T)     { searchAll(t, holds) }
 func TestQuorumFences(t *testing.T)    { searchAll(t, fences) }
 func TestQuorumExclusion(t *testing.T) { searchAll(t, exclusion) }
+
+func TestQuorumFindsWhatIsWrong(t *testing.T) {
+	for _, l := range broken {
+		t.Run(l.name, func(t *testing.T) {
+			story, _ := newSearch(l.limits).run()
+			require.NotEmpty(t, story)
+			require.Equal(t, "Then: "+l.finds+".", story[len(story)-1])
+			t.Log("\n" + strings.Join(story, "\n"))
+		})
+	}
+}
 
 func TestQuorumLarge(t *testing.T) {
 	if testing.Short() || os.Getenv("QUORUM") != "full" {
