@@ -172,6 +172,9 @@ func (w *world) checkVerdict(c *client, cl *claim, before, r *round, e lease.Eff
 	if told != v {
 		w.wrong("votes that come to " + names[v] + " are told as " + names[told])
 	}
+	if r.Contest != nil && r.aim == 0 && cl.nr == 0 && r.Question <= 3 && v == lease.NoQuorum && r.Verdict == v && w.mono(c) >= c.contest && w.s.at == w.at(c) {
+		w.wrong("the end of a contest is told as an outage")
+	}
 	if e.Has(lease.Done) && r.Verdict != v && (r.Contest == nil || v != lease.NoQuorum || r.Verdict != lease.Taken || !r.Contest.IsOver(w.at(c))) {
 		w.wrong("a round has come to what its votes do not")
 	}
@@ -217,11 +220,16 @@ func (w *world) checkEffects(c *client, r *round, e lease.Effect) {
 }
 
 // checkStep looks at a round after a whole step.
-func (w *world) checkStep(r *round, e lease.Effect) {
+func (w *world) checkStep(c *client, r *round, e lease.Effect) {
 	if r.begun && r.tally().pending == 0 && !e.Has(lease.Ask) && r.settles>>(r.Question&63)&1 == 0 {
 		w.wrong("nobody is told that no vote is out")
 	}
-	if r.Stage == lease.Gathering && r.tally().pending == 0 {
+	if r.Contest != nil && c.contest == 0 {
+		now := w.mono(c)
+		c.contest = now + lease.SplitLimit(w.patience, max(now-r.Start.Sub(epoch), 200*time.Microsecond))
+	}
+	r.gathers = r.Stage == lease.Gathering
+	if r.gathers && r.tally().pending == 0 {
 		w.wrong("a contest waits for nobody")
 	}
 }
@@ -250,6 +258,9 @@ func (w *world) checkContest(c *client, before, r *round, e lease.Effect) {
 		if n > most || n == most && name < rival {
 			most, rival = n, name
 		}
+	}
+	if !before.gathers && before.tally().pending > 0 {
+		w.wrong("a contest does not wait for the votes that are out")
 	}
 	leads := mine > most || mine == most && before.Digest(before.Token) < rival
 	switch {
@@ -280,6 +291,8 @@ func (w *world) checkAsk(cl *claim, r *round, i int, m message) {
 		w.wrong("a node is asked again that has not refused")
 	case m.task == raiseTask && r.own[i] == node.Pending && r.aim == 0:
 		w.wrong("a node is to raise that has not voted")
+	case m.task == raiseTask && r.own[i] != node.Pending && r.last[i] == 0:
+		w.wrong("a node is to raise that has not granted the lock, or has refused to")
 	case r.Stage == lease.Over && m.task == lockTask:
 		w.wrong("a round asks that is over")
 	}
@@ -295,7 +308,7 @@ func (w *world) checkAsked(c *client, cl *claim, r *round, asked int) {
 	if r.Stage != lease.Raising {
 		r.given = r.Limit()
 	}
-	if limit := r.Limit(); limit > w.patience || r.Question == 0 && limit != r.limit || r.Kind == lease.Locking && limit > max(w.validity()-now, r.limit) {
+	if limit := r.Limit(); limit > w.patience || r.Question == 0 && limit != r.limit || r.Kind == lease.Locking && limit > w.validity()-now {
 		w.wrong("nodes have too long to answer")
 	}
 	if r.Question == 0 {
@@ -325,6 +338,9 @@ func (w *world) checkAsked(c *client, cl *claim, r *round, asked int) {
 		w.wrong("raises take longer than a node timeout")
 	}
 	r.aim = r.Fencing.Aim
+	if r.raises++; int(r.raises) > w.limits.nodes {
+		w.wrong("nodes are to raise again and again")
+	}
 	for i := range r.Ballots {
 		switch last := r.last[i]; {
 		case r.own[i] == node.Pending:

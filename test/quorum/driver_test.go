@@ -149,7 +149,7 @@ func (w *world) note(c *client, cl *claim, n int, e lease.Effect) lease.Effect {
 	for all := e; ; all |= e {
 		w.checkEffects(c, r, e)
 		if !e.Has(lease.More) {
-			w.checkStep(r, all)
+			w.checkStep(c, r, all)
 			return all
 		}
 		before := *r

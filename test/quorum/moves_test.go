@@ -456,7 +456,7 @@ func (w *world) lose(m move) {
 // begins has a client look at the clock for an attempt to get a lock. Another one, or the same a while later, asks.
 func (w *world) begins(c *client) {
 	c.tries++
-	c.phase, c.began, c.split, c.extra = asking, w.mono(c), false, 0
+	c.phase, c.began, c.split, c.extra, c.contest = asking, w.mono(c), false, 0, 0
 	if w.foreign && int(c.id) == w.limits.clients-1 {
 		w.releases(c)
 		return

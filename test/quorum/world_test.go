@@ -152,6 +152,8 @@ type round struct {
 	asked    time.Duration // when it asked last, since its start
 	decided  uint64        // by question: it has said so
 	settles  uint64
+	gathers  bool // it did so before this step
+	raises   uint8
 	split    bool
 	raised   bool
 	aim      int64 // the latest
@@ -204,20 +206,21 @@ const (
 
 // A client is a process with one call at a time.
 type client struct {
-	id     uint8
-	phase  phase
-	tries  uint8
-	stop   uint8         // 1: it stands still; 2: its machine sleeps
-	slept  time.Duration // in all
-	began  time.Duration // the attempt, by its own clock
-	rest   time.Duration // until when it rests, by its own clock
-	until  lease.Deadline
-	last   lease.Verdict // of the latest attempt
-	got    bool          // a lock, once
-	split  bool          // votes of the attempt, as was told
-	extra  time.Duration // that standstills have cost
-	ops    uint8         // rounds of extension that it has had a result of
-	claims []*claim
+	id      uint8
+	phase   phase
+	tries   uint8
+	stop    uint8         // 1: it stands still; 2: its machine sleeps
+	slept   time.Duration // in all
+	began   time.Duration // the attempt, by its own clock
+	rest    time.Duration // until when it rests, by its own clock
+	until   lease.Deadline
+	last    lease.Verdict // of the latest attempt
+	got     bool          // a lock, once
+	contest time.Duration // until when its contest lasts, by its own clock; 0: there is none
+	split   bool          // votes of the attempt, as was told
+	extra   time.Duration // that standstills have cost
+	ops     uint8         // rounds of extension that it has had a result of
+	claims  []*claim
 
 	hash    bool // the sums are right
 	sum     uint64
