@@ -126,6 +126,9 @@ func (w *world) checkVote(c *client, cl *claim, r *round, i int, out bool, befor
 		w.wrong("a vote does not count")
 	}
 	r.own[i], r.last[i], r.named[i] = said.Stance, said.Fence, 0
+	if r.turn &^= 1 << i; said.Err == errReserved { //nolint:errorlint // The very one.
+		r.turn |= 1 << i
+	}
 	if said.Holder != nil {
 		r.named[i] = said.Holder.Digest[0]
 	}
@@ -228,6 +231,12 @@ func (w *world) checkStep(c *client, r *round, e lease.Effect) {
 		now := w.mono(c)
 		c.contest = now + lease.SplitLimit(w.patience, max(now-r.Start.Sub(epoch), 200*time.Microsecond))
 	}
+	if r.Stage == lease.Leading && r.Question == 0 {
+		w.wrong("a claim leads that has not asked again")
+	}
+	if _, most, _ := r.seen(); r.Stage == lease.Gathering && !r.gathers && r.Question == 0 && (most >= w.need() || r.turn != 0) {
+		w.wrong("a claim contends for what others have, or for their turn")
+	}
 	r.gathers = r.Stage == lease.Gathering
 	if r.gathers && r.tally().pending == 0 {
 		w.wrong("a contest waits for nobody")
@@ -240,25 +249,7 @@ func (w *world) checkContest(c *client, before, r *round, e lease.Effect) {
 	if before.Stage != lease.Gathering || r.Stage == lease.Gathering {
 		return
 	}
-	mine, most, rival := 0, 0, ""
-	held := map[string]int{}
-	for i := range before.Ballots {
-		switch before.own[i] {
-		case node.Yes:
-			mine++
-		case node.No:
-			name := ""
-			if by := before.named[i]; by != 0 {
-				name = string(rune(by))
-			}
-			held[name]++
-		}
-	}
-	for name, n := range held {
-		if n > most || n == most && name < rival {
-			most, rival = n, name
-		}
-	}
+	mine, most, rival := before.seen()
 	if !before.gathers && before.tally().pending > 0 {
 		w.wrong("a contest does not wait for the votes that are out")
 	}
@@ -273,6 +264,29 @@ func (w *world) checkContest(c *client, before, r *round, e lease.Effect) {
 	case r.Stage == lease.Over && r.Verdict != lease.Taken && r.Verdict != lease.Behind:
 		w.wrong("a contest ends as it cannot")
 	}
+}
+
+// seen is how many votes a claim has, and who else was seen on most nodes, and on how many.
+func (r *round) seen() (mine, most int, rival string) {
+	held := map[string]int{}
+	for i := range r.Ballots {
+		switch r.own[i] {
+		case node.Yes:
+			mine++
+		case node.No:
+			name := ""
+			if by := r.named[i]; by != 0 {
+				name = string(rune(by))
+			}
+			held[name]++
+		}
+	}
+	for name, n := range held {
+		if n > most || n == most && name < rival {
+			most, rival = n, name
+		}
+	}
+	return mine, most, rival
 }
 
 // checkAsk looks at a request that node i is asked.

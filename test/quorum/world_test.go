@@ -154,6 +154,7 @@ type round struct {
 	settles  uint64
 	gathers  bool // it did so before this step
 	raises   uint8
+	turn     uint8 // a set of nodes that keep a free resource for others
 	split    bool
 	raised   bool
 	aim      int64 // the latest
