@@ -182,7 +182,7 @@ func (w *world) callers(c *client, all []move) []move {
 			case r.armed && w.may(earlies):
 				add(rings, n)
 			}
-			if r != settled && r.begun && r.Stage != lease.Over && w.may(giveUps) && n == len(cl.rounds)-1 && r.Kind <= lease.Extending {
+			if r != settled && r.begun && (r.Stage != lease.Over || !r.taken) && w.may(giveUps) && n == len(cl.rounds)-1 && r.Kind <= lease.Extending {
 				add(leaves, n)
 			}
 		}
@@ -559,6 +559,12 @@ func (w *world) givesUp(c *client, cl *claim, n int) {
 	r := cl.rounds[n]
 	before := *r
 	e := r.GiveUp()
+	if before.Stage == lease.Over { // It was over when that was heard of: the result is taken.
+		if e != 0 || r.Verdict != before.Verdict {
+			w.wrong("a round is given up that is over")
+		}
+		return
+	}
 	w.checkGiveUp(&before, r, e)
 	r.gaveUp = true
 	w.carryOut(c, cl, n, e)

@@ -42,7 +42,7 @@ var votes = []named{
 	{"two resources of one holder", limits{nodes: 3, clients: 1, swift: true, wants: byClient{3}, held: holders{1}, heldSecond: holders{2, 1}, max: budget{ticks: 1}}},
 	{"others' turn", limits{nodes: 2, clients: 1, max: budget{ticks: 1, reserves: 2}}},
 	{"others' turn on three", limits{nodes: 3, clients: 1, swift: true, held: holders{1}, max: budget{ticks: 1, reserves: 1}}},
-	{"taken late", limits{nodes: 1, clients: 1, ttl: 4 * ms, atLeast: ms, max: budget{ticks: 6, delays: 1, lags: 1, sleeps: 1}}},
+	{"taken late", limits{nodes: 1, clients: 1, ttl: 4 * ms, atLeast: ms, max: budget{ticks: 6, delays: 1, lags: 1, sleeps: 1, giveUps: 1}}},
 	{"read late", limits{nodes: 1, clients: 1, ttl: 4 * ms, patience: 6 * ms, max: budget{ticks: 6, reads: 1, stops: 1}}},
 	{"read late, three nodes", limits{nodes: 3, clients: 1, swift: true, ttl: 4 * ms, patience: 6 * ms, max: budget{ticks: 5, reads: 1, stops: 1}}},
 	{"asked late", limits{nodes: 2, clients: 1, ttl: 6 * ms, patience: 3 * ms, swift: true, max: budget{ticks: 6, lags: 1}}},
