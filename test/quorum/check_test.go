@@ -72,7 +72,7 @@ func (w *world) ought(c *client, cl *claim, r *round) lease.Verdict {
 		}
 	case v == lease.Undecided && r.Kind == lease.Locking && r.aim == 0:
 		return w.withoutSlow(c, r, t)
-	case v == lease.Granted && r.Kind == lease.Extending && w.remaining(c) <= 0:
+	case v == lease.Granted && r.Kind == lease.Extending && w.now >= r.ends:
 		return lease.Expired
 	case v == lease.Granted && r.Kind <= lease.Extending && w.left(c, cl, r) <= 0:
 		return lease.NoQuorum

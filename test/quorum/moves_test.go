@@ -525,7 +525,7 @@ func (w *world) hears(c *client, cl *claim, i int) {
 	if m.read != 0 {
 		at = epoch.Add(m.read)
 	}
-	if m.task == lockTask && (m.stance == node.No || m.fault == refuses) {
+	if m.task == lockTask && m.stance == node.No {
 		cl.left[i] = false
 		for _, other := range cl.wire[i] {
 			cl.left[i] = cl.left[i] || other.task == lockTask
@@ -557,6 +557,7 @@ func (m *reply) outcome(w *world) (out node.Outcome) {
 // givesUp has nobody wait for a round any more.
 func (w *world) givesUp(c *client, cl *claim, n int) {
 	r := cl.rounds[n]
+	w.s.on(w, c)
 	before := *r
 	e := r.GiveUp()
 	if before.Stage == lease.Over { // It was over when that was heard of: the result is taken.
@@ -579,6 +580,7 @@ func (w *world) givesUp(c *client, cl *claim, n int) {
 // takesIt has a client take what an attempt has come to.
 func (w *world) takesIt(c *client, cl *claim) {
 	r := cl.rounds[0]
+	w.s.on(w, c)
 	before := *r
 	left := r.Until().Remaining(w.at(c), c.slept)
 	e := r.Take(w.at(c), w.atLeast)
@@ -610,6 +612,7 @@ func (w *world) goesOn(c *client) {
 func (w *world) extends(c *client, cl *claim) {
 	r := w.newRound(c, cl, lease.Extending)
 	until := c.until
+	r.ends = w.now + w.remaining(c)
 	r.Validity, r.Lead, r.Valid = w.validity(), c.slept, &until
 	w.begin(c, cl, len(cl.rounds)-1, w.patience)
 }
@@ -634,7 +637,7 @@ func (w *world) settles(c *client, cl *claim, n int) {
 	if v := r.Verdict; v == lease.Granted && !ended && !r.Until().Passed(w.at(c), c.slept) {
 		c.until = c.until.Later(r.Until())
 	} else if v == lease.Lost {
-		c.until = lease.Deadline{} // It is over for the holder.
+		c.until = lease.NewDeadline(w.at(c), 0, c.slept) // It is over for the holder.
 	}
 	w.checkExtended(r)
 }

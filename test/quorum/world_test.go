@@ -154,7 +154,8 @@ type round struct {
 	settles  uint64
 	gathers  bool // it did so before this step
 	raises   uint8
-	turn     uint8 // a set of nodes that keep a free resource for others
+	turn     uint8         // a set of nodes that keep a free resource for others
+	ends     time.Duration // of an extension: when the lock ends that is extended, by the world\'s time
 	split    bool
 	raised   bool
 	aim      int64 // the latest
