@@ -221,15 +221,19 @@ pictures: ## draw the picture of the READMEs again
 	$(GO) run ./docs/pictures docs/pictures
 
 .PHONY: sim
-sim: ## a short simulation, the model of fencing, and the search over the rules of a node
+sim: ## a short simulation, the model of fencing, and the searches over the rules of a node and of rounds
 	@mkdir -p $(BUILD) && rm -f $(BUILD)/sim.txt
 	SIM_REPORT=$(abspath $(BUILD))/sim.txt $(TESTRUN) -timeout $(TIMEOUT) $(TESTFLAGS) ./test/simulation
 	@cat $(BUILD)/sim.txt
-	$(TESTRUN) -timeout $(TIMEOUT) $(TESTFLAGS) -run "Model|World" ./redlock ./test/world
+	$(TESTRUN) -timeout $(TIMEOUT) $(TESTFLAGS) -run "Model|World|Quorum" ./redlock ./test/world ./test/quorum
 
 .PHONY: world-full
 world-full: ## the search over the rules of a node, in its largest settings
 	WORLD=full WORLD_WALKS=1000000 $(TESTRUN) -timeout $(TIMEOUT) -run World ./test/world
+
+.PHONY: quorum-full
+quorum-full: ## the search over the rules of rounds, in its largest settings
+	QUORUM=full QUORUM_WALKS=20000 $(TESTRUN) -timeout $(TIMEOUT) -run Quorum ./test/quorum
 
 .PHONY: mutants
 mutants: tools promtool ## break the code in each way that a test must notice (RUN=fixes/: those named so); fails if one is not noticed

@@ -82,7 +82,7 @@ func (r *Round) decideFence(v Verdict, now time.Time) Effect {
 	case v == Granted:
 		r.Stage, f.raiseBy = Raising, r.since(now)+r.Patience
 		return Raised | More
-	case granted >= r.Need && r.since(now) < f.raiseBy && f.raises < len(r.Ballots):
+	case granted >= r.Need && r.since(now) < f.raiseBy && f.raises < len(r.Ballots) && !r.Until().Passed(r.Clock(now)):
 		// Each time at least one more node has lost the key, or lies. Others that came late may still do.
 		return Decided | More
 	default:
