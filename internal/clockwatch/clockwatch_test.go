@@ -12,7 +12,7 @@ import (
 
 type hold struct{ looked atomic.Int32 }
 
-func (h *hold) Jumped()   { h.looked.Add(1) }
+func (h *hold) Jumped() { h.looked.Add(1) }
 func (h *hold) Closed() {}
 
 func TestHoldsLookOnceForEachJump(t *testing.T) {

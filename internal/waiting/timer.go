@@ -20,9 +20,9 @@ const (
 
 // A Pace says how often a waiter tries by itself.
 type Pace struct {
-	Limit   time.Duration                  // the node timeout
-	MaxWait time.Duration                  // the longest wait for an expiry
-	Counted bool                           // it has to know of each retry, also while it is no head
+	Limit   time.Duration // the node timeout
+	MaxWait time.Duration // the longest wait for an expiry
+	Counted bool          // it has to know of each retry, also while it is no head
 }
 
 // A Timer says how long a waiter sleeps between two attempts.

@@ -34,7 +34,7 @@
 #define MAX(a, b) (a > b -> a : b)
 
 /* The rules. */
-#define DRIFT (2 * RATE)                 /* comes off the ttl, for two clocks; internal/lease: Drift, Validity */
+#define DRIFT (2 * RATE)                 /* comes off the ttl, for two clocks; internal/lease/drift.go: Drift, Validity */
 #define QUORUM (N / 2 + 1)               /* internal/lease/verdict.go: Need */
 #define QUARANTINE BELIEF                /* at least; internal/quarantine/check.lua */
 #define MAY_LOCK (FREE_OR_OWN && quarantine[n] == 0)
@@ -113,7 +113,7 @@ proctype client(byte c) {
         left2[c] = 1; said2[c] = 0; brief[c] = 1;
         printf("client %d asks for a brief extension\n", c) }
 
-    /* redlock/extend.go: applyExtension; internal/lease/verdict.go: decideExtend; internal/lease/round.go: worth */
+    /* internal/lease/lease.go: Prolong; internal/lease/verdict.go: decideExtend; internal/lease/round.go: worth */
     :: d_step { state[c] == held && COUNT(said2[c]) >= QUORUM && left2[c] > 0 && (left[c] > 0 || MAY_BE_LATE) ->
         left2[c] = (FROM_ITS_END && !brief[c] -> BELIEF : left2[c]);
         left[c] = MAX(left[c], left2[c]);
@@ -139,7 +139,7 @@ proctype link(byte c; byte n) {
         said[c] = (state[c] == asking -> said[c] | BIT(n) : 0) }
 
     /* Sent after an extension; what is late of it does what a late lock request does.
-       redlock/scripts/repair.lua; redlock/extend.go: repair, mayRepair */
+       redlock/scripts/repair.lua; redlock/extend.go: repair; internal/lease/lease.go: MayRepair */
     :: d_step { state[c] == held && prolonged[c] && MAY_REPAIR && key[n] != c ->
         printf("client %d's repair reaches node %d\n", c, n + 1);
         safe[n] = LIFE; key[n] = c }

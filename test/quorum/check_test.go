@@ -384,16 +384,16 @@ func (w *world) checkTick(c *client, cl *claim, before, r *round, e lease.Effect
 		w.wrong("a timer comes, and changes nothing")
 	case e.Has(lease.StoodStill) && (late < node.MinStandstill || r.stood != 0 || r.Stood != late):
 		w.wrong("a process has stood still that has not")
-	case e.Has(lease.Expire) && late >= node.MinStandstill && r.stood == 0:
+	case e.Has(lease.Overdue) && late >= node.MinStandstill && r.stood == 0:
 		w.wrong("a standstill is told as silence")
 	case e.Has(lease.StoodStill):
 		if r.stood = late; !any || due != w.mono(c)-cl.since(r)+node.Arrival {
 			w.wrong("what has arrived in a standstill is not read first")
 		}
 		c.extra += late + node.Arrival
-	case e.Has(lease.Expire) && r.tally().pending == 0:
+	case e.Has(lease.Overdue) && r.tally().pending == 0:
 		w.wrong("the time is over of nobody")
-	case e.Has(lease.Expire) && r.Question == 0 && r.stood == 0 && w.mono(c)-cl.since(r) < r.limit:
+	case e.Has(lease.Overdue) && r.Question == 0 && r.stood == 0 && w.mono(c)-cl.since(r) < r.limit:
 		w.wrong("nodes have less time to answer than they were given")
 	}
 	w.checkContest(c, before, r, e)

@@ -68,7 +68,7 @@ func (w *world) tick(c *client, cl *claim, n int) {
 	before := *r
 	e := r.Tick(now)
 	w.checkTick(c, cl, &before, r, e)
-	if !e.Has(lease.Expire) {
+	if !e.Has(lease.Overdue) {
 		r.armed = false
 		w.carryOut(c, cl, n, e)
 		return
