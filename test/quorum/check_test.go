@@ -175,7 +175,7 @@ func (w *world) checkVerdict(c *client, cl *claim, before, r *round, e lease.Eff
 	if told != v {
 		w.wrong("votes that come to " + names[v] + " are told as " + names[told])
 	}
-	if r.Contest != nil && r.aim == 0 && cl.nr == 0 && r.Question <= 3 && v == lease.NoQuorum && r.Verdict == v && w.mono(c) >= c.contest && w.s.at == w.at(c) {
+	if r.Contest != nil && r.aim == 0 && cl.nr == 0 && r.Question <= 3 && v == lease.NoQuorum && r.Verdict == v && w.mono(c) >= c.contest && w.s.at.Equal(w.at(c)) {
 		w.wrong("the end of a contest is told as an outage")
 	}
 	if e.Has(lease.Done) && r.Verdict != v && (r.Contest == nil || v != lease.NoQuorum || r.Verdict != lease.Taken || !r.Contest.IsOver(w.at(c))) {
@@ -197,7 +197,7 @@ func (w *world) checkEffects(c *client, r *round, e lease.Effect) {
 	twice(&c.split, lease.Split, "votes are split twice")
 	twice(&r.raised, lease.Raised, "counters are found to differ twice")
 	if e.Has(lease.Decided) {
-		if r.decided&q != 0 && !(r.Contest != nil && r.was == lease.Taken && r.tally().yes >= w.need()) {
+		if r.decided&q != 0 && (r.Contest == nil || r.was != lease.Taken || r.tally().yes < w.need()) {
 			w.wrong("a question is decided twice")
 		}
 		r.decided, r.was = r.decided|q, r.Latest
@@ -401,7 +401,7 @@ func (w *world) checkTick(c *client, cl *claim, before, r *round, e lease.Effect
 
 // checkSilence looks at why nodes are said not to have voted.
 func (w *world) checkSilence(c *client, cl *claim, r *round, why error) {
-	want := error(node.ErrTimeout)
+	want := node.ErrTimeout
 	if r.Kind <= lease.Extending && w.left(c, cl, r) <= 0 {
 		want = errTooLate
 	}

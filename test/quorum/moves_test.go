@@ -179,7 +179,7 @@ func (w *world) callers(c *client, all []move) []move {
 				add(silences, n)
 			case r.armed && w.mono(c) >= r.due+cl.since(r):
 				add(rings, n)
-			case r.armed && w.may(earlies):
+			case r.armed && w.may(premature):
 				add(rings, n)
 			}
 			if r != settled && r.begun && (r.Stage != lease.Over || !r.taken) && w.may(giveUps) && n == len(cl.rounds)-1 && r.Kind <= lease.Extending {
@@ -387,7 +387,7 @@ func (w *world) moved(c *client, cl *claim, i int, m move) {
 		cl.replies[i] = q
 	case rings:
 		if r := cl.rounds[i]; w.mono(c) < r.due+cl.since(r) {
-			w.used[earlies]++
+			w.used[premature]++
 		}
 		w.tick(c, cl, i)
 	case silences:

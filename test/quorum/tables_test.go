@@ -21,7 +21,7 @@ type (
 var votes = []named{
 	{"one node", limits{nodes: 1, clients: 1, tries: byClient{2}, max: budget{ticks: 2, giveUps: 1, breaks: 1, lates: 1, faults: 1}}},
 	{"two nodes", limits{nodes: 2, clients: 1, max: budget{ticks: 2, giveUps: 1, faults: 1}}},
-	{"a timer that is early", limits{nodes: 2, clients: 1, swift: true, held: holders{1}, max: budget{ticks: 1, earlies: 2}}},
+	{"a timer that is early", limits{nodes: 2, clients: 1, swift: true, held: holders{1}, max: budget{ticks: 1, premature: 2}}},
 	{"after a sleep", limits{nodes: 1, clients: 1, tries: byClient{2}, swift: true, ttl: 3 * ms, patience: ms, max: budget{ticks: 3, sleeps: 1}}},
 	{"two nodes that are lost", limits{nodes: 2, clients: 1, max: budget{ticks: 1, breaks: 2, lates: 1}}},
 	{"three nodes", limits{nodes: 3, clients: 1, swift: true, max: budget{ticks: 2, giveUps: 1, faults: 2}}},

@@ -59,26 +59,26 @@ type limits struct {
 type thing uint8
 
 const (
-	ticks    thing = iota // units of time pass that nobody waits for
-	giveUps               // a client does not wait any more
-	breaks                // connections
-	lates                 // what was on a connection that broke is carried out nevertheless
-	twice                 // requests are carried out twice
-	flushes               // a node loses its keys, but not its counters
-	restarts              // a node loses its keys and counters
-	stops                 // a process stands still
-	sleeps                // a machine sleeps
-	faults                // a node answers with an error
-	reserves              // a node keeps a free resource for somebody else
-	lies                  // a node says another counter than it has
-	extends               // a lock is extended
-	unlocks               // a lock is released
-	repairs               // a node is repaired
-	lags                  // a client stops between looking at the clock and asking
-	reads                 // an answer was read, and is heard a while later
-	turned                // a request is refused before it is sent
-	earlies               // a timer comes early
-	delays                // a result is not taken at once
+	ticks     thing = iota // units of time pass that nobody waits for
+	giveUps                // a client does not wait any more
+	breaks                 // connections
+	lates                  // what was on a connection that broke is carried out nevertheless
+	twice                  // requests are carried out twice
+	flushes                // a node loses its keys, but not its counters
+	restarts               // a node loses its keys and counters
+	stops                  // a process stands still
+	sleeps                 // a machine sleeps
+	faults                 // a node answers with an error
+	reserves               // a node keeps a free resource for somebody else
+	lies                   // a node says another counter than it has
+	extends                // a lock is extended
+	unlocks                // a lock is released
+	repairs                // a node is repaired
+	lags                   // a client stops between looking at the clock and asking
+	reads                  // an answer was read, and is heard a while later
+	turned                 // a request is refused before it is sent
+	premature              // a timer comes early
+	delays                 // a result is not taken at once
 	things
 )
 
@@ -156,7 +156,6 @@ type round struct {
 	raises   uint8
 	turn     uint8         // a set of nodes that keep a free resource for others
 	ends     time.Duration // of an extension: when the lock ends that is extended, by the world\'s time
-	split    bool
 	raised   bool
 	aim      int64 // the latest
 	stood    time.Duration
