@@ -147,7 +147,7 @@ func (co *core) terms(ttl time.Duration, o *options) (*terms, error) {
 	return le, o.check(le)
 }
 
-// outlasting returns a lease whose validity goes on for the min hold after any attempt that succeeds: le, or one
+// outlasting returns terms whose validity goes on for the min hold after any attempt that succeeds: le, or one
 // with a longer ttl. With less, keys could end before the min hold does that is counted from the end of the
 // attempt, be it those of a holder that dies: a release never lengthens their life.
 func (co *core) outlasting(le *terms, o *options) (*terms, error) {

@@ -7,7 +7,7 @@ import (
 	"github.com/seed6c881748/redlock/internal/lease"
 )
 
-// Terms are a ttl and what follows from it; see [lease.Drift] and [lease.Validity]. They are not changed.
+// terms are a ttl and what follows from it; see [lease.Drift] and [lease.Validity]. They are not changed.
 type terms struct {
 	ttl      time.Duration
 	factor   float64       // of the drift
@@ -18,7 +18,7 @@ type terms struct {
 // maxTTL bounds the ttl: what is longer is a mistake of units.
 const maxTTL = 366 * 24 * time.Hour
 
-// check reports what is wrong with a lease, before any I/O.
+// check reports what is wrong with terms, before any I/O.
 func (o *options) check(le *terms) error {
 	switch ttl := le.ttl; {
 	case ttl < time.Millisecond:

@@ -538,7 +538,7 @@ func (m *fenceModel) choose(key *decisionKey, i int, d *modelDecision) {
 	}
 }
 
-// judge is what the client does with these grants: see candidate.fence and candidate.raise. A
+// judge is what the client does with these grants: see decideFence and raise of package lease. A
 // fence that is raised to again is larger, since the node with the largest is kept.
 func (m *fenceModel) judge(fences []int64, raising int64, d *modelDecision) {
 	yes := 0

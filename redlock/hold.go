@@ -74,7 +74,7 @@ func (l *Lock) keep(ctx context.Context, cancel context.CancelCauseFunc) error {
 	defer l.mu.Unlock()
 	h, now := l.hold, time.Now()
 	if h == nil {
-		h = &hold{lock: l, values: ctx, rules: lease.Hold{Lease: &l.rules, StopTime: l.o.stopTime, MaxHold: l.o.maxHold}}
+		h = &hold{lock: l, values: ctx, rules: lease.Hold{Lease: &l.rules, Validity: l.terms.validity, StopTime: l.o.stopTime, MaxHold: l.o.maxHold}}
 	}
 	if why := h.rules.Check(now); why != lease.Undecided {
 		return verdictError(why)

@@ -68,7 +68,10 @@ func (rd *round) fail(reason error) *QuorumError {
 func (rd *round) quorumError(reason error) *QuorumError {
 	rd.mu.Lock()
 	defer rd.mu.Unlock()
-	votes := rd.failLocked().votes
+	var votes []Vote
+	if rd.failure != nil {
+		votes = rd.failure.votes
+	}
 	if votes == nil {
 		votes = rd.votesLocked(rd.rules.Telling())
 	}

@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -204,6 +205,24 @@ func TestRoundWhoseTimerIsLateLooksFirst(t *testing.T) {
 		assert.Equal(t, before.Standstills+2, after.Standstills)
 		assert.Equal(t, votes, after.Nodes[0].Votes, "it says nothing about the node")
 		time.Sleep(2 * time.Second)
+	})
+}
+
+// A loss is told as that, though a node was not asked because of Close: who counts it must not take it for an end.
+func TestRoundThatFindsALossBesideANodeThatIsClosed(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		for v, closed := range map[lease.Verdict]bool{lease.Lost: false, lease.NoQuorum: true} {
+			l, err := r.Lock(t.Context(), []string{"a"}, time.Minute)
+			require.NoError(t, err)
+			rd := r.newRound(t.Context(), l.claim, node.Command{}, lease.Extending, 0)
+			rd.rules.Stage, rd.rules.Verdict = lease.Over, v
+			rd.rules.Ballots[2].Err = ErrClosed
+			err = l.applyExtension(rd, nil, nil)
+			require.ErrorIs(t, err, verdictError(v))
+			assert.Equal(t, closed, errors.Is(err, ErrClosed))
+			_ = l.Unlock(t.Context())
+		}
 	})
 }
 

@@ -182,7 +182,7 @@ func (l *Lock) describe() (h HeldLock, held bool) {
 		return HeldLock{}, false
 	}
 	return HeldLock{
-		Resources: slices.Clone(l.claim.resources), Since: l.rules.Start, Extended: l.rules.Start.Add(l.rules.Extended), Until: l.rules.Until.Mono,
+		Resources: slices.Clone(l.claim.resources), Since: l.rules.Start, Extended: l.rules.Extended, Until: l.rules.Until.Mono,
 		Fence: l.Fence(), Owner: l.o.owner, Holder: tokens.Digest(l.claim.token()), Kept: l.hold != nil && l.hold.rules.Cause == lease.Undecided,
 	}, true
 }

@@ -6,6 +6,7 @@ import "time"
 // at Until at the latest, whatever an extension that is under way is doing.
 type Hold struct {
 	Lease    *Lease
+	Validity time.Duration // that an extension gives
 	StopTime time.Duration // so long before Until they are told, if it was not extended by then
 	MaxHold  time.Duration // since Start, after which they are told in any case; 0: never
 	Cause    Verdict       // why they were told; Undecided: they were not
@@ -21,7 +22,7 @@ type Hold struct {
 const Share = 3
 
 // Term is for how long after an extension a hold goes on without another one.
-func (h *Hold) Term() time.Duration { return h.Lease.Validity - h.StopTime }
+func (h *Hold) Term() time.Duration { return h.Validity - h.StopTime }
 
 // remaining is for how long it goes on, from now, unless a limit or a loss ends it.
 func (h *Hold) remaining(now time.Time) time.Duration {
@@ -57,7 +58,7 @@ func (h *Hold) Keep() {
 func (h *Hold) due() time.Time {
 	third := h.Term() / 3
 	pace := third - h.Lease.Random(third/10+1)
-	after, before := h.Lease.Start.Add(h.Lease.Extended+pace), h.Lease.Until.Mono.Add(pace-h.Lease.Validity)
+	after, before := h.Lease.Extended.Add(pace), h.Lease.Until.Mono.Add(pace-h.Validity)
 	if before.Before(after) {
 		return before
 	}

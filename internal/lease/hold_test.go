@@ -59,7 +59,7 @@ func newCourse(healthy, late, limits bool) *course {
 	r := Round{Config: courseRules, Verdict: Granted, Start: begin, Validity: 9 * tick}
 	c.lease = r.Got()
 	c.until = 9 * tick
-	c.hold = Hold{}
+	c.hold = Hold{Validity: 9 * tick}
 	if limits {
 		c.hold.StopTime, c.hold.MaxHold = 2*tick, 15*tick
 	}
@@ -105,7 +105,7 @@ func (c *course) key() courseKey {
 		keeping: c.keeping, again: l.again, late: l.late, extending: h.extending, warned: h.warned, told: c.warned, left: h.left,
 		short: c.short, calls: len(c.asked), begun: c.begun, ended: l.Ended, before: l.Before, cause: h.Cause, release: l.Release,
 		promised: max(c.until-c.now-c.lead, -tick), until: max(c.left(), -tick), mono: ahead(l.Until.Mono), dropped: c.dropped, drops: c.drops, sleeps: c.sleeps,
-		pace: ahead(begin.Add(l.Extended + 3*tick)), next: -2 * tick,
+		pace: ahead(l.Extended.Add(3 * tick)), next: -2 * tick,
 	}
 	for i, at := range c.asked {
 		k.asked[i] = extension{min(c.now-at.now, 10*tick), c.lead - at.lead}
@@ -218,7 +218,7 @@ func (c *course) do(t *testing.T, move string) {
 	}
 	c.must(t, before.Ended == Undecided || c.lease.Ended == before.Ended, "what has ended ends in another way")
 	c.must(t, c.ends() >= before.Until.Mono.Sub(begin)+before.Until.lead, "an extension shortens")
-	c.must(t, c.lease.Extended >= before.Extended, "an extension counts as older than it is")
+	c.must(t, !c.lease.Extended.Before(before.Extended), "an extension counts as older than it is")
 	c.must(t, c.ends() <= c.until, "nobody has granted that")
 	c.must(t, c.lease.Ended != Undecided || c.lease.Release == Held, "it is held while it is released")
 	c.check(t)

@@ -6,10 +6,9 @@ import "time"
 // ended. It is not safe for concurrent use.
 type Lease struct {
 	*Config
-	Validity time.Duration // of the ttl for which it was taken
 	Start    time.Time     // of the attempt
 	Until    Deadline      // its end, unless it is extended
-	Extended time.Duration // since Start: when the last extension that succeeded began; 0: none
+	Extended time.Time     // start of the last extension that succeeded, or of the attempt
 	Lasted   time.Duration // for how long it was held; set with Ended
 	Ended    Verdict       // Expired; Lost once it was found lost or its release has begun; Undecided while it is held
 	Before   Verdict       // how it had ended before its release, or what that has shown; Undecided: it was held to the end
@@ -33,7 +32,7 @@ const (
 
 // Got returns the lease of a round that was granted.
 func (r *Round) Got() Lease {
-	return Lease{Config: r.Config, Validity: r.Validity, Start: r.Start, Until: r.Until()}
+	return Lease{Config: r.Config, Start: r.Start, Extended: r.Start, Until: r.Until()}
 }
 
 // Check is how the lease has ended. It makes an expiry terminal: no later extension revives it.
@@ -79,7 +78,9 @@ func (l *Lease) Prolong(r *Round, h *Hold, now time.Time) Verdict {
 		return NoQuorum // Too late to be worth anything.
 	case v == Granted:
 		l.Until = l.Until.Later(r.Until())
-		l.Extended = max(l.Extended, r.Start.Sub(l.Start))
+		if r.Start.After(l.Extended) {
+			l.Extended = r.Start
+		}
 	case v == Lost:
 		l.end(Lost, now)
 	case v == Undecided: // It was given up.

@@ -69,7 +69,7 @@ const (
 	maxPosition = 1000
 )
 
-// NewQueue returns an empty queue for so many nodes and such a quorum.
+// NewQueue returns an empty queue for so many nodes and such a quorum. random returns at least 0, and less than d.
 func NewQueue(nodes, need int, random func(d time.Duration) time.Duration) *Queue {
 	return &Queue{nodes: nodes, need: need, random: random, byKey: make(map[string]*resourceQueue)}
 }
