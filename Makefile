@@ -110,7 +110,7 @@ check-rest: ## everything that CI runs but make cover
 
 # The numbers of seeds, rounds and servers that make check leaves out.
 .PHONY: nightly
-nightly: full race oldest matrix lint-internal cross-all mutants soak spec-long world-full packages-test ## all tests at full size, all servers, all mutants, packages
+nightly: full race oldest matrix lint-internal cross-all mutants soak spec-long world-full quorum-full packages-test ## all tests at full size, all servers, all mutants, packages
 
 .PHONY: vet
 vet: ## go vet
@@ -221,11 +221,11 @@ pictures: ## draw the picture of the READMEs again
 	$(GO) run ./docs/pictures docs/pictures
 
 .PHONY: sim
-sim: ## a short simulation, the model of fencing, and the searches over the rules of a node and of rounds
+sim: ## a short simulation, and the searches over the rules of a node and of rounds
 	@mkdir -p $(BUILD) && rm -f $(BUILD)/sim.txt
 	SIM_REPORT=$(abspath $(BUILD))/sim.txt $(TESTRUN) -timeout $(TIMEOUT) $(TESTFLAGS) ./test/simulation
 	@cat $(BUILD)/sim.txt
-	$(TESTRUN) -timeout $(TIMEOUT) $(TESTFLAGS) -run "Model|World|Quorum" ./redlock ./test/world ./test/quorum
+	$(TESTRUN) -timeout $(TIMEOUT) $(TESTFLAGS) -run "World|Quorum" ./test/world ./test/quorum
 
 .PHONY: world-full
 world-full: ## the search over the rules of a node, in its largest settings

@@ -117,11 +117,11 @@ func readSimulation(file string) (f figures, err error) {
 
 var states = regexp.MustCompile(`(\d+) states in`)
 
-// readModels sums up what the searches of the model of fencing and of the rules of a node say.
+// readModels sums up what the searches over the rules of a node and of rounds say.
 func readModels(output string) (f figures, err error) {
 	searches := states.FindAllStringSubmatch(output, -1)
 	broken := 0
-	for _, name := range []string{"TestFenceModelUsual", "TestFenceModelFindsWhatIsWrong", "TestWorldUsual"} {
+	for _, name := range []string{"TestQuorumFences", "TestQuorumExclusion", "TestQuorumFindsWhatIsWrong", "TestWorldUsual"} {
 		n := strings.Count(output, "--- PASS: "+name+"/")
 		if n == 0 {
 			return f, fmt.Errorf("%s has not run, or nothing of it has passed: of that nothing is shown", name)
@@ -133,7 +133,7 @@ func readModels(output string) (f figures, err error) {
 	if sum(searches, 1) == 0 {
 		return f, errors.New("the output tells of no search")
 	}
-	f.Says = fmt.Sprintf("%d searches, %.1f million states. %d models were broken on purpose, and in each of them it was found.",
+	f.Says = fmt.Sprintf("%d searches, %.1f million states. %d worlds were broken on purpose, and in each of them it was found.",
 		len(searches), sum(searches, 1)/1e6, broken)
 	f.Fine = "Nothing was wrong in the others."
 	return f, nil

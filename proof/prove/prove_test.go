@@ -151,14 +151,14 @@ func TestFiguresAreRead(t *testing.T) {
 	_, err = readSimulation(file("nothing"))
 	require.ErrorContains(t, err, "no seed")
 
-	models := []string{"TestFenceModelUsual", "TestFenceModelFindsWhatIsWrong", "TestWorldUsual"}
+	models := []string{"TestQuorumFences", "TestQuorumExclusion", "TestQuorumFindsWhatIsWrong", "TestWorldUsual"}
 	ran := "x: 1500000 states in 3.0 s\ny: 500000 states in 1.0 s\n"
 	for _, name := range models {
 		ran += "--- PASS: " + name + " (0.1s)\n    --- PASS: " + name + "/a (0.1s)\n"
 	}
 	f, err = readModels(ran)
 	require.NoError(t, err)
-	require.Equal(t, "2 searches, 2.0 million states. 1 models were broken on purpose, and in each of them it was found.", f.Says)
+	require.Equal(t, "2 searches, 2.0 million states. 1 worlds were broken on purpose, and in each of them it was found.", f.Says)
 	for _, name := range models {
 		_, err = readModels(strings.ReplaceAll(ran, name+"/a", name+"Not/a"))
 		require.ErrorContains(t, err, name+" has not run")

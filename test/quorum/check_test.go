@@ -555,8 +555,8 @@ func (w *world) checkWire(cl *claim, i int) {
 		return
 	}
 	may := false
-	for r := range maxResources {
-		may = may || w.nodes[i].token[r] == cl.token
+	for _, k := range w.nodes[i] {
+		may = may || k.Token == int(cl.token)
 	}
 	for _, m := range cl.wire[i] {
 		switch m.task {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed6c881748/redlock/internal/lease"
 	"github.com/seed6c881748/redlock/internal/node"
+	"github.com/seed6c881748/redlock/test/server"
 )
 
 // A state is known by a number over all that it has and refers to, whether exported or not. Two with the same number
@@ -145,7 +146,7 @@ func addError(err error, to *sum) {
 	}
 }
 
-var clientLayout, serverLayout = layoutOf(reflect.TypeFor[client]()), layoutOf(reflect.TypeFor[server]())
+var clientLayout, serverLayout = layoutOf(reflect.TypeFor[client]()), layoutOf(reflect.TypeFor[server.Server]())
 
 // sum is the world's number.
 func (w *world) sum() uint64 {
@@ -157,6 +158,7 @@ func (w *world) sum() uint64 {
 	for i := range w.limits.nodes {
 		columns[i].add(w.s.marks[i])
 		serverLayout.add(unsafe.Pointer(&w.nodes[i]), &columns[i], nil)
+		columns[i].add(uint64(w.closed[i]))
 	}
 	for k := range w.limits.clients {
 		c := w.clients[k]

@@ -2,10 +2,12 @@ package quorum
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/seed6c881748/redlock/internal/lease"
 	"github.com/seed6c881748/redlock/internal/node"
+	"github.com/seed6c881748/redlock/test/server"
 )
 
 // A move is something that happens.
@@ -72,7 +74,7 @@ func (w *world) moves(all []move) []move {
 		}
 	}
 	for i := range w.limits.nodes {
-		if w.may(flushes) && w.nodes[i].token != [maxResources]uint8{} {
+		if w.may(flushes) && w.holds(i) {
 			all = append(all, move{what: flushing, place: uint8(i)})
 		}
 		if w.may(restarts) {
@@ -106,6 +108,9 @@ func (w *world) arrivals(c *client, all []move) []move {
 			}
 			if len(cl.copies[i]) > 0 {
 				all = append(all, move{what: again, who: m.who, claim: m.claim, place: m.place})
+				if w.anyExpiry && w.holds(i) {
+					all = append(all, move{what: again, who: m.who, claim: m.claim, place: m.place, how: expired})
+				}
 			}
 			if w.may(breaks) && (len(cl.replies[i]) > 0 || len(cl.wire[i]) > 0 && !cl.wire[i][0].mute) {
 				m.what = breaking
@@ -125,7 +130,7 @@ func (w *world) ways(cl *claim, i int, m move, all []move) []move {
 	m.what = serves
 	must, may := w.ends(i)
 	if w.anyExpiry { // A key that is gone matters where it stood in the way.
-		_, other, _, _ := w.nodes[i].look(cl.token, w.wants[cl.who])
+		_, _, other, _, _ := w.nodes[i].Look(int(cl.token), w.wants[cl.who])
 		may = may && other != 0
 	}
 	if !must {
@@ -142,7 +147,7 @@ func (w *world) ways(cl *claim, i int, m move, all []move) []move {
 		all = append(all, m)
 	}
 	add(faulty, faults, first.task != releaseTask)
-	add(reserving, reserves, first.task == lockTask && w.nodes[i].token[0] == 0)
+	add(reserving, reserves, first.task == lockTask && w.nodes[i][0].Token == 0)
 	add(lying, lies, w.fenced && (first.task == lockTask || first.task == raiseTask))
 	add(doubled, twice, first.task != releaseTask)
 	return all
@@ -150,14 +155,11 @@ func (w *world) ways(cl *claim, i int, m move, all []move) []move {
 
 // ends reports whether a key of node i must have ended, and whether one may have.
 func (w *world) ends(i int) (must, may bool) {
-	n := &w.nodes[i]
-	for r := range maxResources {
-		if n.token[r] == 0 || n.since[r] == forGood {
-			continue
+	for _, k := range w.nodes[i] {
+		if k.Token != 0 && k.Until != forGood {
+			may = may || w.anyExpiry || w.now >= k.Until-w.drift-w.early
+			must = must || !w.anyExpiry && w.now >= k.Until+w.drift
 		}
-		age := w.now - n.since[r]
-		may = may || w.anyExpiry || age >= w.validity()-w.early
-		must = must || !w.anyExpiry && age >= w.ttl+w.drift
 	}
 	return must, may
 }
@@ -413,7 +415,7 @@ func (w *world) moved(c *client, cl *claim, i int, m move) {
 	case breaking:
 		w.breaks(c, cl, i, m.how == 1)
 	case again:
-		w.comesAgain(cl, i)
+		w.comesAgain(cl, i, m.how)
 	case stopping:
 		c.stop = m.how
 		w.used[[...]thing{1: stops, 2: sleeps}[m.how]]++
@@ -440,17 +442,23 @@ func (w *world) pass() {
 
 // lose has a node lose its keys, or all.
 func (w *world) lose(m move) {
-	n := &w.nodes[m.place]
-	n.token = [maxResources]uint8{}
 	w.used[flushes]++
+	for r := range w.nodes[m.place] {
+		w.nodes[m.place][r].Token, w.nodes[m.place][r].Until = 0, 0
+	}
 	if m.what == restarting {
 		w.used[flushes]--
 		w.used[restarts]++
-		n.counter = [maxResources]int64{}
+		w.nodes[m.place] = server.Server{}
 		if !w.unquarantined {
-			n.closed = w.now + w.ttl + w.drift
+			w.closed[m.place] = w.now + w.ttl + w.drift
 		}
 	}
+}
+
+// holds reports whether node i has keys of locks.
+func (w *world) holds(i int) bool {
+	return slices.ContainsFunc(w.nodes[i][:], func(k server.Key) bool { return k.Token != 0 })
 }
 
 // begins has a client look at the clock for an attempt to get a lock. Another one, or the same a while later, asks.
@@ -467,6 +475,9 @@ func (w *world) begins(c *client) {
 // claims makes a claim, and the round that asks for it.
 func (w *world) claims(c *client, contest *lease.Contest) {
 	cl := &claim{who: c.id, nr: uint8(len(c.claims)), token: w.tokens, start: w.now, floor: w.floor(c)}
+	if w.oneToken {
+		cl.token = 1
+	}
 	w.tokens++
 	c.claims = push(c.claims, cl)
 	r := w.newRound(c, cl, lease.Locking)

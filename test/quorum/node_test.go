@@ -1,32 +1,9 @@
 package quorum
 
-import "github.com/seed6c881748/redlock/internal/node"
-
-// This file is what a node does, as its scripts do.
-
-// look returns in how many of the resources the node holds the token, the token that holds another one, the first, and
-// the largest and smallest counter.
-func (n *server) look(token, wants uint8) (mine int, other uint8, top, low int64) {
-	low = 1 << 60
-	for r := range maxResources {
-		if !in(wants, r) {
-			continue
-		}
-		switch n.token[r] {
-		case token:
-			mine++
-		case 0:
-		default:
-			if other == 0 {
-				other = n.token[r]
-			}
-		}
-		top, low = max(top, n.counter[r]), min(low, n.counter[r])
-	}
-	return mine, other, top, low
-}
-
-func size(wants uint8) int { return int(wants&1 + wants>>1&1) }
+import (
+	"github.com/seed6c881748/redlock/internal/node"
+	"github.com/seed6c881748/redlock/test/server"
+)
 
 // carry has node i carry out a request, and returns the answer.
 func (w *world) carry(cl *claim, i int, m message) (out reply) {
@@ -35,93 +12,80 @@ func (w *world) carry(cl *claim, i int, m message) (out reply) {
 		wants = w.wants[0]
 	}
 	out = reply{task: m.task, round: m.round, stance: node.No, sent: m.sent}
-	mine, other, top, low := n.look(cl.token, wants)
-	if w.now < n.closed && (m.task == lockTask || m.task == repairTask) {
+	if w.now < w.closed[i] && (m.task == lockTask || m.task == repairTask) {
 		out.stance, out.fault = node.Silent, refuses
 		return out
 	}
+	token, until := int(cl.token), w.now+w.ttl
 	switch m.task {
 	case lockTask:
-		w.locks(cl, i, &out, mine, other, top, low)
+		w.locks(cl, i, &out)
 	case raiseTask:
-		if mine == size(wants) && top <= m.aim {
-			w.set(cl.token, i, wants, m.aim, false)
-			out.stance, out.fence = node.Yes, m.aim
+		if out.stance = w.raises(n, token, wants, m.aim); out.stance == node.Yes {
+			out.fence = m.aim
 		}
-	case extendTask, repairTask:
-		switch {
-		case other != 0:
-		case mine < size(wants) && m.task == extendTask:
-			out.stance = node.Gone
-		default:
-			out.stance = node.Yes
-			w.set(cl.token, i, wants, max(top, cl.fence), m.task == extendTask)
-		}
+	case extendTask:
+		out.stance = n.Extend(token, wants, until, cl.fence)
+	case repairTask:
+		out.stance = n.Repair(token, wants, until, cl.fence)
 	case releaseTask:
-		if out.stance = node.Gone; mine > 0 {
-			out.stance = node.Yes
-		} else if other != 0 {
-			out.stance = node.No
-		}
-		for r := range maxResources {
-			if in(wants, r) && n.token[r] == cl.token {
-				n.token[r], n.since[r] = 0, 0
-			}
+		out.stance = n.Release(token, wants)
+	}
+	if in(w.leaves, i) && token == 1 {
+		n[0].Token = 0
+	}
+	for _, k := range n {
+		if k.Counter > 60 {
+			panic("no room for so large a counter")
 		}
 	}
 	return out
 }
 
 // locks is a lock request.
-func (w *world) locks(cl *claim, i int, out *reply, mine int, other uint8, top, low int64) {
-	wants := w.wants[cl.who]
+func (w *world) locks(cl *claim, i int, out *reply) {
+	n, wants, holder := &w.nodes[i], w.wants[cl.who], 0
+	token, until, before := int(cl.token), w.now+w.ttl, *n
 	switch {
-	case other != 0:
-		if !in(w.unnamed, i) {
-			out.holder = other
-		}
-		return
-	case w.fenced && mine == size(wants) && (low < top || top < 1):
-		out.stance, out.fault = node.Silent, refuses
-		return
-	case mine < size(wants):
-		if w.fenced {
-			top = max(top+1, w.proposals[cl.who])
-		}
-		w.set(cl.token, i, wants, top, false)
+	case !w.fenced:
+		out.stance, holder = n.Lock(token, wants, until)
+	default:
+		out.stance, out.fence, holder = n.LockWithFence(token, wants, until, w.proposals[cl.who])
 	}
-	out.stance = node.Yes
-	if w.fenced {
-		out.fence = top
+	if w.careless == countsNothing && *n != before {
+		for r := range before {
+			n[r].Counter = max(1, before[r].Counter)
+		}
+		out.fence = n[0].Counter
+	}
+	if out.stance == node.Silent {
+		out.fault = refuses
+	}
+	if !in(w.unnamed, i) {
+		out.holder = uint8(holder)
 	}
 }
 
-// set has node i hold the token, with that counter. Keys that it has live on as they do, unless they are extended.
-func (w *world) set(token uint8, i int, wants uint8, counter int64, extends bool) {
-	n := &w.nodes[i]
-	for r := range maxResources {
-		if !in(wants, r) {
-			continue
+// raises is a raise.
+func (w *world) raises(n *server.Server, token int, wants uint8, fence int64) node.Stance {
+	all, _, _, top, _ := n.Look(token, wants)
+	switch {
+	case w.careless == raisesAbove && all && top > fence:
+		return node.Yes
+	case w.careless == raisesAnybodys && top <= fence:
+		for r := range n {
+			n[r].Counter = fence
 		}
-		if n.token[r] != token || extends {
-			n.token[r], n.since[r] = token, w.now
-		}
-		n.counter[r] = counter
-		if in(w.leaves, i) && token == 1 {
-			n.token[r] = 0
-		}
+		return node.Yes
 	}
-	if counter > 60 {
-		panic("no room for so large a counter")
-	}
+	return n.Raise(token, wants, fence)
 }
 
 // expire has the keys go that may have ended.
 func (w *world) expire(i int) {
-	n := &w.nodes[i]
-	for r := range maxResources {
-		if n.token[r] != 0 && n.since[r] != forGood && (w.anyExpiry || w.now-n.since[r] >= w.validity()-w.early) {
-			n.token[r], n.since[r] = 0, 0
+	for r := range w.nodes[i] {
+		if k := &w.nodes[i][r]; k.Token != 0 && k.Until != forGood && (w.anyExpiry || w.now >= k.Until-w.drift-w.early) {
+			k.Token, k.Until = 0, 0
 		}
 	}
 }
@@ -172,7 +136,10 @@ func (w *world) serves(c *client, cl *claim, i int, how uint8) {
 }
 
 // comesAgain has node i carry out what it has carried out before. Behind its release it is released once more.
-func (w *world) comesAgain(cl *claim, i int) {
+func (w *world) comesAgain(cl *claim, i int, how uint8) {
+	if how == expired {
+		w.expire(i)
+	}
 	m := cl.copies[i][0]
 	cl.copies[i] = cl.copies[i][1:]
 	out := w.carry(cl, i, m)

@@ -23,8 +23,6 @@ type search struct {
 	names   [maxTokens]string
 	marks   [maxNodes]uint64
 
-	large bool
-
 	w      *world // where a step is made, and by whom
 	c      *client
 	at     time.Time // of the answer that is heard, or now
@@ -41,8 +39,12 @@ func newSearch(l limits) *search {
 			s.holders[t].Digest = s.limits.digests[t-1 : t]
 		}
 	}
+	need := lease.Need(l.nodes)
+	if l.half {
+		need = l.need()
+	}
 	s.config = &lease.Config{
-		Need:  lease.Need(l.nodes),
+		Need:  need,
 		Clock: func(time.Time) (time.Time, time.Duration) { return s.w.at(s.c), s.c.slept },
 		Takes: func(i int) time.Duration { return s.limits.takes[i] },
 		Random: func(d time.Duration) time.Duration {
@@ -74,8 +76,8 @@ func (s *search) step(w *world, m move) *world {
 	return next
 }
 
-// tooMany is more states than a search is to have, unless it is a large one.
-const tooMany, tooManyLarge = 300_000, 10_000_000
+// tooMany is more states than a search is to have that keeps a way to each.
+const tooMany = 300_000
 
 // A visit is how the search has come to a state.
 type visit struct {
@@ -96,9 +98,8 @@ func (s *search) run() (story []string, states int) {
 	seen.add(first.sum())
 	now, then := []visited{{first, 0}}, []visited(nil)
 	var moves []move
-	lucky := uint8(max(s.limits.lucks-1, 0))
 	for len(now) > 0 {
-		if len(visits) > tooManyLarge || len(visits) > tooMany && !s.large {
+		if len(visits) > tooMany {
 			return []string{"Too many states."}, len(visits)
 		}
 		for _, v := range now {
@@ -109,7 +110,7 @@ func (s *search) run() (story []string, states int) {
 				}
 			}
 			for _, m := range moves {
-				for m.luck = 0; m.luck <= lucky; m.luck++ {
+				for m.luck = 0; m.luck <= s.luckiest(); m.luck++ {
 					w := s.step(v.world, m)
 					if w.broken != "" {
 						return s.tell(append(way(visits, v.at), m), w.broken), len(visits)
@@ -128,6 +129,44 @@ func (s *search) run() (story []string, states int) {
 		now, then = then, now[:0]
 	}
 	return nil, len(visits)
+}
+
+// luckiest is the last of what may be random.
+func (s *search) luckiest() uint8 { return uint8(max(s.limits.lucks-1, 0)) }
+
+// dive is run, depth first: it takes little memory, and what it tells may be a long way round.
+func (s *search) dive() (story []string, states int) {
+	seen := newSums()
+	var way []move
+	var visit func(v *world) (wrong string)
+	visit = func(v *world) (wrong string) {
+		moves := v.moves(nil)
+		if len(moves) == 0 {
+			v.checkAtEnd()
+			return v.broken
+		}
+		for _, m := range moves {
+			for m.luck = 0; m.luck <= s.luckiest(); m.luck++ {
+				w := s.step(v, m)
+				lucky := s.rolled
+				way = append(way, m)
+				if wrong = w.broken; wrong == "" && seen.add(w.sum()) {
+					wrong = visit(w)
+				}
+				if wrong != "" {
+					return wrong
+				}
+				if way = way[:len(way)-1]; !lucky {
+					break
+				}
+			}
+		}
+		return ""
+	}
+	if wrong := visit(newWorld(s)); wrong != "" {
+		return s.tell(way, wrong), seen.len
+	}
+	return nil, seen.len
 }
 
 // way is that to a visit.
@@ -158,20 +197,15 @@ func (w *world) show() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%v:", w.now)
 	for i := range w.limits.nodes {
-		n := &w.nodes[i]
 		b.WriteString(" ")
-		for r := range maxResources {
-			if n.token[r] == 0 && n.counter[r] == 0 {
-				b.WriteString("-")
-				continue
-			}
-			if n.token[r] == 0 {
+		for _, k := range w.nodes[i] {
+			if k.Token == 0 {
 				b.WriteString("-")
 			} else {
-				b.WriteString(w.digest(n.token[r]))
+				b.WriteString(w.digest(uint8(k.Token)))
 			}
-			if n.counter[r] != 0 {
-				fmt.Fprint(&b, n.counter[r])
+			if k.Counter != 0 {
+				fmt.Fprint(&b, k.Counter)
 			}
 		}
 	}
@@ -251,7 +285,7 @@ func TestMain(m *testing.M) {
 	m.Run()
 }
 
-func searchAll(t *testing.T, searches []named) {
+func searchAll(t *testing.T, searches []named, large bool) {
 	t.Helper()
 	if raceEnabled {
 		t.Skip("one goroutine has no races")
@@ -260,8 +294,11 @@ func searchAll(t *testing.T, searches []named) {
 		t.Run(l.name, func(t *testing.T) {
 			began := time.Now()
 			s := newSearch(l.limits)
-			s.large = !testing.Short()
-			story, states := s.run()
+			look := s.run
+			if large {
+				look = s.dive
+			}
+			story, states := look()
 			if len(story) > 0 {
 				t.Fatalf("after %d states:\n%s", states, strings.Join(story, "\n"))
 			}

@@ -174,6 +174,14 @@ var fences = []named{
 	})},
 }
 
+// careless has two clients want fences of three nodes.
+func careless(change func(l *limits)) limits {
+	return fenced(3, 2, func(l *limits) {
+		l.swift, l.untimed = true, true
+		change(l)
+	})
+}
+
 // broken are worlds in which what nodes promise is not kept: the search finds what comes of that.
 var broken = []struct {
 	named
@@ -182,6 +190,11 @@ var broken = []struct {
 	{named{"a restart without quarantine", limits{nodes: 1, clients: 2, swift: true, unquarantined: true, max: budget{restarts: 1}}}, "two clients have the lock at the same time"},
 	{named{"lost keys", limits{nodes: 3, clients: 2, claims: 2, swift: true, untimed: true, max: budget{flushes: 1}}}, "two clients have the lock at the same time"},
 	{named{"lost counters", fenced(1, 2, func(l *limits) { l.swift, l.untimed, l.unquarantined, l.max = true, true, true, budget{restarts: 1} })}, "a lock that was asked for after another was got has no larger fence"},
+	{named{"a raise is acknowledged above the fence", careless(func(l *limits) { l.careless, l.max = raisesAbove, budget{twice: 1} })}, "two locks have the same fence"},
+	{named{"a raise does not look at the token", careless(func(l *limits) { l.careless = raisesAnybodys })}, "two locks have the same fence"},
+	{named{"a grant does not count", careless(func(l *limits) { l.careless = countsNothing })}, "a lock that was asked for after another was got has no larger fence"},
+	{named{"attempts share a token", careless(func(l *limits) { l.oneToken = true })}, "a lock that was asked for after another was got has no larger fence"},
+	{named{"half of the nodes are a quorum", careless(func(l *limits) { l.nodes, l.half = 4, true })}, "a lock that was asked for after another was got has no larger fence"},
 	{named{"clocks beyond the drift", limits{nodes: 1, clients: 2, swift: true, ttl: 3 * ms, patience: ms, early: ms, max: budget{ticks: 4}}}, "two clients have the lock at the same time"},
 }
 
@@ -203,16 +216,17 @@ var large = []named{
 	{"fences of three with proposals", fenced(3, 2, func(l *limits) { l.swift, l.untimed, l.proposals = true, true, [maxClients]int64{0, 3} })},
 	{"fences of four", fenced(4, 2, func(l *limits) { l.swift, l.untimed = true, true })},
 	{"fences of three clients", fenced(2, 3, func(l *limits) { l.swift, l.untimed = true, true })},
+	{"fences of three clients on three", fenced(3, 3, func(l *limits) { l.swift, l.untimed = true, true })},
 	{"x and xy on three", fenced(3, 2, func(l *limits) { l.swift, l.untimed, l.wants = true, true, byClient{1, 3} })},
 	{"x, y and xy on two", fenced(2, 3, func(l *limits) { l.swift, l.untimed, l.wants = true, true, byClient{1, 2, 3} })},
 }
 
-func TestQuorumOutcomes(t *testing.T)  { searchAll(t, outcomes) }
-func TestQuorumSplits(t *testing.T)    { searchAll(t, splits) }
-func TestQuorumVotes(t *testing.T)     { searchAll(t, votes) }
-func TestQuorumHolds(t *testing.T)     { searchAll(t, holds) }
-func TestQuorumFences(t *testing.T)    { searchAll(t, fences) }
-func TestQuorumExclusion(t *testing.T) { searchAll(t, exclusion) }
+func TestQuorumOutcomes(t *testing.T)  { searchAll(t, outcomes, false) }
+func TestQuorumSplits(t *testing.T)    { searchAll(t, splits, false) }
+func TestQuorumVotes(t *testing.T)     { searchAll(t, votes, false) }
+func TestQuorumHolds(t *testing.T)     { searchAll(t, holds, false) }
+func TestQuorumFences(t *testing.T)    { searchAll(t, fences, false) }
+func TestQuorumExclusion(t *testing.T) { searchAll(t, exclusion, false) }
 
 func TestQuorumFindsWhatIsWrong(t *testing.T) {
 	for _, l := range broken {
@@ -229,7 +243,7 @@ func TestQuorumLarge(t *testing.T) {
 	if testing.Short() || os.Getenv("QUORUM") != "full" {
 		t.Skip("for QUORUM=full")
 	}
-	searchAll(t, large)
+	searchAll(t, large, true)
 }
 
 // crowded has everything happen, in worlds that are too large to be searched.

@@ -7,13 +7,13 @@ import (
 
 	"github.com/seed6c881748/redlock/internal/lease"
 	"github.com/seed6c881748/redlock/internal/node"
+	"github.com/seed6c881748/redlock/test/server"
 )
 
 const (
-	maxNodes     = 5
-	maxClients   = 3
-	maxResources = 2
-	maxTokens    = 16
+	maxNodes   = 5
+	maxClients = 3
+	maxTokens  = 16
 )
 
 // strangers hold keys from the beginning, and never answer for it. Their tokens are the last ones.
@@ -50,6 +50,9 @@ type limits struct {
 	wins                       int                     // so many clients must have got the lock at the end, if not 0
 	comesTo                    string                  // what the first client must have got at the end: "granted", "taken", "no quorum"; empty: anything
 	ordered                    bool                    // nodes are told apart, though they are alike
+	careless                   care                    // what the scripts do wrong
+	oneToken                   bool                    // all claims have the same
+	half                       bool                    // of the nodes are taken for a quorum
 	leaves                     uint8                   // set of nodes whose first key of the first client goes as soon as it is set
 
 	max budget
@@ -84,13 +87,15 @@ const (
 
 type budget [things]uint8
 
-// A server is what a node stores.
-type server struct {
-	token   [maxResources]uint8
-	since   [maxResources]time.Duration // when it was set, or extended
-	counter [maxResources]int64
-	closed  time.Duration // until when it grants nothing, as it has restarted
-}
+// A care is what scripts do not take.
+type care uint8
+
+const (
+	careful        care = iota
+	raisesAbove         // a raise is acknowledged where the counter is above the fence already
+	raisesAnybodys      // a raise does not look at the token
+	countsNothing       // a grant does not count
+)
 
 // A task is what a request asks a node for.
 type task uint8
@@ -235,7 +240,8 @@ type world struct {
 	s       *search
 	now     time.Duration
 	used    budget
-	nodes   [maxNodes]server
+	nodes   [maxNodes]server.Server
+	closed  [maxNodes]time.Duration // until when a node grants nothing, as it has restarted
 	clients [maxClients]*client
 	fresh   [maxClients]bool // this world's own
 	tokens  uint8
@@ -291,12 +297,10 @@ func newWorld(s *search) *world {
 	w := &world{limits: l, s: s, tokens: 1}
 	for i := range l.nodes {
 		n := &w.nodes[i]
-		for r := range maxResources {
-			n.counter[r] = l.counters[i]
-		}
 		for r, by := range [...]uint8{l.held[i], l.heldSecond[i]} {
+			n[r].Counter = l.counters[i]
 			if by != 0 {
-				n.token[r], n.since[r] = strangers+by-1, forGood
+				n[r].Token, n[r].Until = strangers+int(by)-1, forGood
 			}
 		}
 	}
@@ -306,10 +310,16 @@ func newWorld(s *search) *world {
 	return w
 }
 
-// forGood is when a key was set that does not go.
+// forGood is until when a key is there that does not go.
 const forGood = 1 << 50
 
-func (l *limits) need() int                   { return l.nodes/2 + 1 }
+func (l *limits) need() int {
+	if l.half {
+		return l.nodes / 2
+	}
+	return l.nodes/2 + 1
+}
+
 func (l *limits) validity() time.Duration     { return l.ttl - l.drift }
 func in(set uint8, i int) bool                { return set>>i&1 != 0 }
 func (w *world) mono(c *client) time.Duration { return w.now - c.slept }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/seed6c881748/redlock/internal/node"
+	"github.com/seed6c881748/redlock/test/server"
 )
 
 // A move is something that happens: one of the table, for one of several things.
@@ -307,7 +308,7 @@ var everything = []struct {
 	{"the node is closed", once, func(w *world, _ int) bool { return w.closes && !w.ended }, func(w *world, _ int) {
 		w.ended, w.calm = true, w.c != nil && w.next == nil && w.n.Stats(w.at()).Backlog == 0
 		for _, t := range w.attempts {
-			t.lateAtClose = t.undone && w.server.Token == t.id && t.over
+			t.lateAtClose = t.undone && w.server[0].Token == t.id && t.over
 		}
 		switch over := w.n.Close(w.at()); {
 		case w.n.State() == node.Closed:
@@ -352,22 +353,22 @@ var everything = []struct {
 		w.now += ttl - time.Minute
 		w.server.Expire(w.clock())
 	}},
-	{"the server loses its keys", once, func(w *world, _ int) bool { return w.server.Token > 0 && w.done.flushes < w.flushes }, func(w *world, _ int) {
+	{"the server loses its keys", once, func(w *world, _ int) bool { return w.server[0].Token > 0 && w.done.flushes < w.flushes }, func(w *world, _ int) {
 		w.done.flushes++
 		for _, t := range w.attempts {
-			t.flushed = t.flushed || w.server.Token == t.id
-			t.vanishes = t.vanishes || w.server.Token == t.id && t.heard && !t.released && !t.unsure && w.done.sleeps == 0
+			t.flushed = t.flushed || w.server[0].Token == t.id
+			t.vanishes = t.vanishes || w.server[0].Token == t.id && t.heard && !t.released && !t.unsure && w.done.sleeps == 0
 		}
-		w.server = Server{}
+		w.server = server.Server{}
 	}},
 	{"the server forgets its scripts", once, func(w *world, _ int) bool { return w.knows && w.done.forgets < w.forgets }, func(w *world, _ int) {
 		w.done.forgets++
 		w.knows = false
 	}},
-	{"another client locks", once, func(w *world, _ int) bool { return w.other && !w.locked && w.server.Token == 0 }, func(w *world, _ int) {
-		w.locked, w.server = true, Server{-1, w.clock() + 2*ttl}
+	{"another client locks", once, func(w *world, _ int) bool { return w.other && !w.locked && w.server[0].Token == 0 }, func(w *world, _ int) {
+		w.locked, w.server = true, server.Server{{Token: -1, Until: w.clock() + 2*ttl}}
 	}},
-	{"the other client unlocks", once, func(w *world, _ int) bool { return w.server.Token == -1 }, func(w *world, _ int) { w.server = Server{} }},
+	{"the other client unlocks", once, func(w *world, _ int) bool { return w.server[0].Token == -1 }, func(w *world, _ int) { w.server = server.Server{} }},
 }
 
 const pause = shortTimeout * 3 / 4

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seed6c881748/redlock/internal/node"
+	"github.com/seed6c881748/redlock/test/server"
 )
 
 // limits say how often what may happen, happens at most.
@@ -264,7 +265,7 @@ type world struct {
 	replies []reply
 	late    []message // of connections that have ended, or given up by a proxy
 
-	server   Server        // -1 is the other client's token
+	server   server.Server // -1 is the other client's token
 	held     time.Duration // until when releases may leave the key for a min hold
 	knows    bool          // the scripts
 	timeless bool          // keys do not expire, as the end is looked at
@@ -784,7 +785,7 @@ func (w *world) carry(m message) reply {
 	if m.script == node.Look {
 		held := []any{}
 		for i, id := range m.tokens {
-			if w.server.Token == id {
+			if w.server[0].Token == id {
 				held = append(held, int64(i+1))
 			}
 		}
@@ -802,18 +803,18 @@ func (w *world) carry(m message) reply {
 	stance := node.Silent
 	switch m.script {
 	case lock, set:
-		stance = w.server.Lock(t.id, w.clock()+ttl)
+		stance, _ = w.server.Lock(t.id, 1, w.clock()+ttl)
 	case extend:
-		stance = w.server.Extend(t.id, w.clock()+ttl)
+		stance = w.server.Extend(t.id, 1, w.clock()+ttl, 0)
 	case repair:
-		stance = w.server.Repair(t.id, w.clock()+ttl)
+		stance = w.server.Repair(t.id, 1, w.clock()+ttl, 0)
 	case release:
-		stance = w.server.Release(t.id)
+		stance = w.server.Release(t.id, 1)
 	case leave:
 		if w.held == 0 {
 			w.held = w.clock() + minHold
 		}
-		stance = w.server.Leave(t.id, w.held)
+		stance = w.server.Leave(t.id, 1, w.held)
 	}
 	ends := m.ends()
 	t.held = t.held || !ends && stance == node.Yes
@@ -822,8 +823,8 @@ func (w *world) carry(m message) reply {
 	t.undone = t.undone || t.released && !ends && stance == node.Yes && w.server != had
 	var said any = map[node.Stance]string{node.Yes: "yes", node.No: "no", node.Gone: "gone"}[stance]
 	if m.part == 1 {
-		if said = nil; had.Token != 0 {
-			said = had.Token
+		if said = nil; had[0].Token != 0 {
+			said = had[0].Token
 		}
 	}
 	return reply{to: m, value: said, before: before}
@@ -979,7 +980,7 @@ func (w *world) pull() message {
 // serve has the server carry out the next request, and read has its answer be heard.
 func (w *world) serve() {
 	m := w.pull()
-	if other := w.server.Token; other > 0 && m.isOfToken() && m.locks() && w.of(m).behind&(1<<other) != 0 && w.inOrder() && !w.attempts[other-1].undone {
+	if other := w.server[0].Token; other > 0 && m.isOfToken() && m.locks() && w.of(m).behind&(1<<other) != 0 && w.inOrder() && !w.attempts[other-1].undone {
 		w.wrong("a lock is refused because of one whose release was asked for before")
 	}
 	w.replies = append(w.replies, w.carry(m))
@@ -1160,7 +1161,7 @@ func (w *world) left() string {
 		return fmt.Sprintf("nothing is done any more, and %d releases are owed, %d repeated, %d requests wait", s.PendingReleases, s.Repeats, s.Backlog)
 	}
 	for _, t := range w.attempts {
-		if w.server.Token == t.id && t.released && w.server.Until > w.held && !w.isExcused(t) {
+		if w.server[0].Token == t.id && t.released && w.server[0].Until > w.held && !w.isExcused(t) {
 			return fmt.Sprintf("the key of token %d is left behind", t.id)
 		}
 	}
