@@ -35,6 +35,23 @@ type turn struct {
 // minLine is the least life of a line, from when somebody last got in.
 const minLine = time.Minute
 
+// newAcquisition checks the arguments of a Lock or TryLock and enters the call, which the caller must exit. The error
+// matches ErrNotAcquired.
+func (r *Redlock) newAcquisition(ctx context.Context, resources []string, ttl time.Duration, opts []Option) (*acquisition, error) {
+	a := new(acquisition)
+	err := misused(ctx, r.invalid())
+	if err == nil {
+		err = a.prepare(ctx, &r.core, resources, ttl, opts)
+	}
+	if err == nil {
+		err = r.calls.Enter()
+	}
+	if err != nil {
+		return nil, &waitError{op: OpLock, resources: a.resources, cause: err}
+	}
+	return a, nil
+}
+
 // prepare checks the arguments, and notes what they come to.
 func (a *acquisition) prepare(ctx context.Context, r *core, resources []string, ttl time.Duration, opts []Option) error {
 	a.r, a.o = r, &r.defaults
@@ -73,9 +90,7 @@ func (a *acquisition) prepare(ctx context.Context, r *core, resources []string, 
 	return nil
 }
 
-// attempt makes one attempt. Where clients that began together have split the votes so that nobody has a quorum, it
-// resolves that too: the one with most votes keeps them and asks for the rest, the others give theirs back and look
-// again after a random time, within the node timeout. Plain Redlock fails there, for all of them; see [lease.Contest].
+// attempt makes one attempt. Where votes are split, that is one claim after the other; see [lease.Contest].
 func (a *acquisition) attempt(ctx context.Context, number int, t turn) (*Lock, error) {
 	if ended := a.r.connected(ctx); ended != nil {
 		e := a.unasked(number, func(n *link.Link) error { return cmp.Or(n.Unreached(), ErrPending) })
@@ -91,7 +106,7 @@ func (a *acquisition) attempt(ctx context.Context, number int, t turn) (*Lock, e
 	rd.admitted = true
 	limit := min(rd.rules.AnswersIn(time.Now()), a.o.nodeTimeout-waited)
 	for {
-		rd.ask(rd.rules.Start, limit)
+		rd.ask(limit)
 		ended := rd.wait(ctx, a.r.calls.Closing)
 		v := rd.take(a.o.minHold)
 		switch v {

@@ -9,9 +9,7 @@ import (
 	"github.com/seed6c881748/redlock/internal/tokens"
 )
 
-// A claim is one attempt's token on a target, and what is known of its traces on every node. A token is made for one
-// attempt and never used again: with one token over several attempts, what is late of an earlier attempt would act on
-// a later one.
+// A claim is one attempt's token on a target, and what is known of its traces on every node; see [node.Trace].
 type claim struct {
 	node.Trace
 	*target
@@ -25,10 +23,10 @@ type claim struct {
 
 	leaves bool // a release may leave the keys: there is a min hold
 
-	// tells is whether the claim's release tells those who wait. It has no lock: it is set before the first
+	// wakes is whether the claim's release wakes those who wait. It has no lock: it is set before the first
 	// release is handed to a node, and never after that. A node's goroutines look at it for a release only,
 	// which has come to them through the link's mutex.
-	tells bool
+	wakes bool
 }
 
 // newClaim makes a claim with a token of its own; owner is its label, empty for none.
@@ -52,10 +50,10 @@ func (c *claim) askFence(now time.Time, life time.Duration) {
 
 func (c *claim) token() string { return c.args[0].(string) }
 
-// tellOthers has the claim's releases tell those who wait, from the first one on.
-func (c *claim) tellOthers() {
-	if !c.tells {
-		c.tells = true
+// wakeOthers has the claim's releases wake those who wait, from the first one on.
+func (c *claim) wakeOthers() {
+	if !c.wakes { // Nodes may read it by now: it must not be written again.
+		c.wakes = true
 	}
 }
 
@@ -84,7 +82,7 @@ func (c *claim) Value() any { return c.args[0] }
 // Release is the release of a lock or of an attempt that was cut short, which tell the next in line, or of one
 // that has failed, which does not. Sent again, it tells them in any case. The receiver reads who was told.
 func (c *claim) Release(now time.Time, again bool) (node.Command, node.Receiver) {
-	if !c.tells && !again {
+	if !c.wakes && !again {
 		return undoCommand(c), nil
 	}
 	return c.releaseTelling(now), &wakeReader{r: c.r, on: c.target}

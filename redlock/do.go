@@ -16,7 +16,7 @@ func (r *Redlock) Do(ctx context.Context, resources []string, ttl time.Duration,
 	if fn == nil {
 		return &waitError{op: OpLock, cause: errNilFunc}
 	}
-	a, err := r.acquisition(ctx, resources, ttl, opts)
+	a, err := r.newAcquisition(ctx, resources, ttl, opts)
 	if err != nil {
 		return err
 	}

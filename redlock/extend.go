@@ -66,14 +66,14 @@ func (l *Lock) extendNow(ctx context.Context, le *terms, h *hold) error {
 	rd := l.r.newRound(ctx, l.claim, extendCommand(l.claim, le.ms, ask), lease.Extending, 0)
 	rd.task.Lives = le.validity
 	rd.lock = l
-	rd.rules.Validity, rd.rules.Lead, rd.rules.Valid = le.validity, lead, &validUntil
+	rd.rules.Start, rd.rules.Validity, rd.rules.Lead, rd.rules.Valid = start, le.validity, lead, &validUntil
 	timeout := l.o.nodeTimeout
 	var rules *lease.Hold
 	if h != nil {
 		rules = &h.rules
-		timeout = min(timeout, rules.Term()/lease.Share)
+		timeout = min(timeout, rules.Patience())
 	}
-	rd.ask(start, timeout)
+	rd.ask(timeout)
 	waited := rd.wait(ctx, nil)
 	return l.applyExtension(rd, rules, waited)
 }

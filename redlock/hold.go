@@ -8,8 +8,8 @@ import (
 	"github.com/seed6c881748/redlock/internal/lease"
 )
 
-// KeepAlive extends the lock by its ttl again and again, whenever a third of the validity is
-// over, until it is released. It returns a context derived from ctx that ends when the lock
+// KeepAlive extends the lock by its ttl again and again, whenever a bit less than a third of the validity is over (less
+// [WithStopTime]'s time), until it is released. It returns a context derived from ctx that ends when the lock
 // does. The cause of its end ([context.Cause]) says why:
 //
 //	ErrExpired        the validity ended, as too few nodes answered in time

@@ -8,6 +8,7 @@ import (
 )
 
 // quorum is how many votes are needed: a strict majority of the nodes that were configured, not of those that answer.
+// What the votes of a round come to is decided in package lease (verdict.go).
 func quorum(n int) int { return lease.Need(n) }
 
 // verdictError is the error for a verdict, nil if it is a success.
@@ -47,7 +48,7 @@ func isOverload(err error) bool {
 // reserved for another client.
 func isForAnother(v Vote) bool { return v.Err == errReserved } //nolint:errorlint // Not what wraps it.
 
-// gaveWay reports whether an attempt by turn has found the resource reserved.
+// gaveWay reports whether an attempt that yields has found the resource reserved.
 func gaveWay(err error) bool {
 	no := refusal(err)
 	return no != nil && slices.ContainsFunc(no.Votes, isForAnother)

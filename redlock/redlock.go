@@ -155,7 +155,7 @@ func (co *core) newLink(n Node) *link.Link {
 // may be at most 4 096 resources, and their keys may have at most 512 KiB together. ttl is at
 // least 1 ms, and long enough that the drift allowance leaves something of it.
 func (r *Redlock) TryLock(ctx context.Context, resources []string, ttl time.Duration, opts ...Option) (*Lock, error) {
-	a, err := r.acquisition(ctx, resources, ttl, opts)
+	a, err := r.newAcquisition(ctx, resources, ttl, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -191,7 +191,7 @@ func (r *Redlock) TryLock(ctx context.Context, resources []string, ttl time.Dura
 // ctx limits the call only. Give the work under the lock a context of its own, for example one
 // with the deadline [Lock.Until] if the lock is not extended.
 func (r *Redlock) Lock(ctx context.Context, resources []string, ttl time.Duration, opts ...Option) (*Lock, error) {
-	a, err := r.acquisition(ctx, resources, ttl, opts)
+	a, err := r.newAcquisition(ctx, resources, ttl, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -201,23 +201,6 @@ func (r *Redlock) Lock(ctx context.Context, resources []string, ttl time.Duratio
 		l.use()
 	}
 	return l, err
-}
-
-// acquisition checks the arguments of a Lock or TryLock and enters the call.
-// The caller must exit after it. The error matches ErrNotAcquired.
-func (r *Redlock) acquisition(ctx context.Context, resources []string, ttl time.Duration, opts []Option) (*acquisition, error) {
-	a := new(acquisition)
-	err := misused(ctx, r.invalid())
-	if err == nil {
-		err = a.prepare(ctx, &r.core, resources, ttl, opts)
-	}
-	if err == nil {
-		err = r.calls.Enter()
-	}
-	if err != nil {
-		return nil, &waitError{op: OpLock, resources: a.resources, cause: err}
-	}
-	return a, nil
 }
 
 // Close ends the Redlock. It refuses new locks with ErrClosed, ends the waits and attempts of running calls, and ends

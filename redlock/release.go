@@ -72,7 +72,7 @@ const unknownLife = time.Hour
 // releaseForeign releases the lock of a token that another process has made. Any node may have its keys.
 func (r *Redlock) releaseForeign(ctx context.Context, on *target, token string) error {
 	_ = r.connected(context.WithoutCancel(ctx)) // What the end of the Redlock comes to, the nodes say.
-	c := &claim{r: &r.core, target: on, args: []any{token}, tells: true}
+	c := &claim{r: &r.core, target: on, args: []any{token}, wakes: true}
 	// The resource, its key, its bell and the name of the release, and what has pointers to them.
 	size := 1 << 10
 	for _, res := range on.resources {

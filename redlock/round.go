@@ -73,7 +73,7 @@ func (co *core) newRound(ctx context.Context, c *claim, cmd node.Command, kind l
 		rd.requests, rd.rules.Ballots = make([]node.Request, n), make([]lease.Ballot, n)
 	}
 	rd.requests, rd.rules.Ballots = rd.requests[:n], rd.rules.Ballots[:n]
-	rd.rules.Config, rd.rules.Kind, rd.rules.Patience = &co.rules, kind, co.defaults.nodeTimeout
+	rd.rules.Config, rd.rules.Kind = &co.rules, kind
 	rd.task.Kind, rd.task.Command, rd.task.Trace, rd.task.Receiver = kinds[kind].request, cmd, &c.Trace, rd
 	if cmd.Script != nil {
 		link.Encode(&rd.task.Command, small.encoded[:0])
@@ -94,12 +94,12 @@ var kinds = [...]struct {
 
 func (rd *round) op() Op { return kinds[rd.rules.Kind].op }
 
-// ask sends the requests. start is what Took is measured from; the round ends at the latest timeout from now.
-func (rd *round) ask(start time.Time, timeout time.Duration) {
+// ask sends the requests. The round ends at the latest timeout from now.
+func (rd *round) ask(timeout time.Duration) {
 	now := time.Now()
 	rd.r.wake(now)
 	rd.mu.Lock()
-	rd.rules.Start, rd.task.Limit = start, timeout
+	rd.task.Limit = timeout
 	rd.carryOut(rd.rules.Begin(now, timeout), now)
 }
 
@@ -197,8 +197,8 @@ func (rd *round) carryOut(e lease.Effect, now time.Time) {
 	e = rd.noteLocked(e, now)
 	if e.Has(lease.GiveBack) {
 		rd.failLocked().votes = rd.votesLocked(rd.rules.Telling()) // Before the release withdraws what was not sent.
-		if e.Has(lease.Tell) {
-			rd.claim.tellOthers()
+		if e.Has(lease.Wake) {
+			rd.claim.wakeOthers()
 		}
 	}
 	var space [smallNodes]*node.Request
@@ -236,7 +236,7 @@ func (rd *round) noteLocked(e lease.Effect, now time.Time) lease.Effect {
 	for all := e; ; all |= e {
 		rd.tellLocked(e)
 		if rd.admitted {
-			rd.leaveLocked(now)
+			rd.givePlaceBackLocked(now)
 		}
 		if !e.Has(lease.More) {
 			return all
@@ -310,10 +310,10 @@ func (rd *round) wait(ctx context.Context, closing <-chan struct{}) (ended error
 
 func isStandstill(b lease.Ballot) bool { return errors.As(b.Err, new(node.StandstillError)) }
 
-// leaveLocked gives the round's place back when its votes decide it, or when none is
+// givePlaceBackLocked gives the round's place back when its votes decide it, or when none is
 // pending. That the caller has given up does not: what it has asked is still the nodes'
 // to do, and calls that end early would overload them. rd.mu is held.
-func (rd *round) leaveLocked(now time.Time) {
+func (rd *round) givePlaceBackLocked(now time.Time) {
 	v := rd.rules.Standing()
 	if v == lease.Undecided {
 		v = rd.rules.Latest // Of nodes that are not slow.

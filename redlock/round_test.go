@@ -28,7 +28,8 @@ func TestRoundThatWasGivenUpSendsNoLockRequest(t *testing.T) {
 		cl := newClaim([]string{"a"}, []any{"a"}, "", time.Minute, 1)
 		rd := r.newRound(t.Context(), cl, lockCommand(cl), lease.Locking, 1)
 		r.nodes[0].Release(&cl.Trace, 0)
-		rd.ask(time.Now(), time.Second)
+		rd.rules.Start = time.Now()
+		rd.ask(time.Second)
 		<-rd.decided
 		assert.Equal(t, node.ErrWithdrawn, rd.quorumError(ErrNoQuorum).Votes[0].Err)
 		requireNoKeys(t, c)
@@ -49,7 +50,8 @@ func TestRoundHasNoQuorumAfterTheCallWasCutShort(t *testing.T) {
 		require.NoError(t, c.Slow(time.Millisecond, time.Millisecond))
 		cl := newClaim([]string{"a"}, []any{"a"}, "", time.Minute, 3)
 		rd := r.newRound(t.Context(), cl, lockCommand(cl), lease.Locking, 1)
-		rd.ask(time.Now(), 100*time.Millisecond)
+		rd.rules.Start = time.Now()
+		rd.ask(100 * time.Millisecond)
 		synctest.Wait() // They are on their way.
 		cancelled, cancel := context.WithCancel(t.Context())
 		cancel()
@@ -115,7 +117,7 @@ func TestRoundThatAsksAgainWhenItsTimeIsOverWaits(t *testing.T) {
 		a := new(acquisition)
 		require.NoError(t, a.prepare(t.Context(), &r.core, []string{"a"}, time.Minute, nil))
 		rd := a.claimed(t.Context(), 1)
-		rd.ask(rd.rules.Start, 100*time.Millisecond) // As after a wait for a place.
+		rd.ask(100 * time.Millisecond) // As after a wait for a place.
 		<-rd.decided
 		assert.Equal(t, 120*time.Millisecond, time.Since(rd.rules.Start))
 		assert.Equal(t, lease.Granted, rd.verdict())
@@ -151,7 +153,8 @@ func TestRoundOfAnExtensionDoesNotLengthenAMinHold(t *testing.T) {
 		synctest.Wait()
 		require.NoError(t, l.Unlock(t.Context()))
 		rd := r.newRound(t.Context(), l.claim, extendCommand(l.claim, serverMillis(time.Hour), false), lease.Extending, 0)
-		rd.ask(time.Now(), time.Second)
+		rd.rules.Start = time.Now()
+		rd.ask(time.Second)
 		<-rd.decided
 		time.Sleep(time.Until(start.Add(5 * time.Second)))
 		synctest.Wait()
@@ -174,7 +177,8 @@ func TestRoundWhoseTimerIsLateLooksFirst(t *testing.T) {
 		ask := func() *round {
 			cl := newClaim([]string{"a"}, []any{"a"}, "", time.Minute, 3)
 			rd := r.newRound(t.Context(), cl, lockCommand(cl), lease.Locking, 1)
-			rd.ask(time.Now(), 250*time.Millisecond)
+			rd.rules.Start = time.Now()
+			rd.ask(250 * time.Millisecond)
 			rd.mu.Lock()
 			rd.rules.Start = rd.rules.Start.Add(-927 * time.Millisecond)
 			rd.mu.Unlock()

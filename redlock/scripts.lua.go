@@ -164,8 +164,8 @@ var (
 
 // queueCommand is the lock request of a client that has waited for some time, and goes on
 // if it is refused. channel is the client's.
-func queueCommand(c *claim, channel any, waited, life time.Duration, byTurn bool) node.Command {
-	args := []any{c.args[0], c.args[1], channel, waited.Microseconds(), serverMillis(life), byTurn}
+func queueCommand(c *claim, channel any, waited, life time.Duration, yields bool) node.Command {
+	args := []any{c.args[0], c.args[1], channel, waited.Microseconds(), serverMillis(life), yields}
 	if c.counters == nil {
 		return node.Command{Script: queueScript, Keys: c.withBells(), Args: args}
 	}

@@ -101,7 +101,7 @@ func TestScriptArgumentsOfALockRequestStayWhatTheyAre(t *testing.T) {
 		lock := lockCommand(c)
 		_ = queueCommand(c, "channel", time.Second, time.Minute, true)
 		_, _ = c.Release(time.Now(), false)
-		c.tellOthers()
+		c.wakeOthers()
 		unlock, _ := c.Release(time.Now(), false)
 		later := time.Now().Add(time.Second)
 		c.keptUntil.Store(&later)

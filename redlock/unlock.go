@@ -114,7 +114,7 @@ func (l *Lock) beginUnlock(now time.Time) (repeated bool, end func()) {
 }
 
 func (l *Lock) release(ctx context.Context, now time.Time, repeated bool) (*round, lease.Verdict) {
-	l.claim.tellOthers()
+	l.claim.wakeOthers()
 	rd := l.r.newRound(ctx, l.claim, l.claim.releaseTelling(now), lease.Unlocking, 0)
 	for i, n := range l.r.nodes {
 		// Asked again, a node that has already removed the key would seem to have lost it.
@@ -129,7 +129,8 @@ func (l *Lock) release(ctx context.Context, now time.Time, repeated bool) (*roun
 func (rd *round) release(timeout time.Duration) lease.Verdict {
 	t := &wakeReader{r: rd.r, on: rd.claim.target, next: rd}
 	rd.task.Receiver = t
-	rd.ask(time.Now(), timeout)
+	rd.rules.Start = time.Now()
+	rd.ask(timeout)
 	<-rd.decided
 	v := rd.verdict()
 	if v == lease.Granted && !t.told.Load() && !rd.r.line.IsEmpty() {

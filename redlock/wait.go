@@ -13,6 +13,34 @@ import (
 	"github.com/seed6c881748/redlock/internal/waiting"
 )
 
+// errNoRetry is the cause in the event of a call that a user's function has ended, by a panic or with its goroutine.
+var errNoRetry = errors.New("a function of WithRetryIf or WithRetryBackoff has not returned")
+
+// lock makes the attempts, and sends the event of the call's end, also if a user's function panics.
+func (a *acquisition) lock(ctx context.Context) (l *Lock, err error) {
+	ctx = a.r.begin(ctx, OpLock, a.resources)
+	err = &waitError{op: OpLock, resources: a.resources, cause: errNoRetry}
+	defer func() { a.tell(ctx, l, err) }()
+	if l, err = a.attemptsInTime(ctx); err != nil && a.o.retryCount != 0 {
+		a.nameOwn(err)
+	}
+	return l, err
+}
+
+// attemptsInTime is attempts within the limit of WithWait, if there is one.
+func (a *acquisition) attemptsInTime(ctx context.Context) (*Lock, error) {
+	if a.o.wait <= 0 {
+		return a.attempts(ctx)
+	}
+	limited, cancel := context.WithTimeout(ctx, a.o.wait)
+	defer cancel()
+	l, err := a.attempts(limited)
+	if e := (*waitError)(nil); errors.As(err, &e) && errors.Is(e.cause, context.DeadlineExceeded) {
+		e.cause = cmp.Or(ctx.Err(), fmt.Errorf("redlock: waited for %v", a.o.wait))
+	}
+	return l, err
+}
+
 // attempts makes attempts until one succeeds or is not worth repeating. Whoever is refused waits; see package waiting
 // for in which order, and link.Subscriptions for how a release is heard of.
 func (a *acquisition) attempts(ctx context.Context) (l *Lock, err error) {
@@ -195,34 +223,6 @@ func see(c *calls.Call, err error) {
 		c.Err = qe.reason
 	}
 	c.Holder, c.HolderOwner = holderOf(refusal(err))
-}
-
-// errNoRetry is the cause in the event of a call that a user's function has ended, by a panic or with its goroutine.
-var errNoRetry = errors.New("a function of WithRetryIf or WithRetryBackoff has not returned")
-
-// lock makes the attempts, and sends the event of the call's end, also if a user's function panics.
-func (a *acquisition) lock(ctx context.Context) (l *Lock, err error) {
-	ctx = a.r.begin(ctx, OpLock, a.resources)
-	err = &waitError{op: OpLock, resources: a.resources, cause: errNoRetry}
-	defer func() { a.tell(ctx, l, err) }()
-	if l, err = a.attemptsInTime(ctx); err != nil && a.o.retryCount != 0 {
-		a.nameOwn(err)
-	}
-	return l, err
-}
-
-// attemptsInTime is attempts within the limit of WithWait, if there is one.
-func (a *acquisition) attemptsInTime(ctx context.Context) (*Lock, error) {
-	if a.o.wait <= 0 {
-		return a.attempts(ctx)
-	}
-	limited, cancel := context.WithTimeout(ctx, a.o.wait)
-	defer cancel()
-	l, err := a.attempts(limited)
-	if e := (*waitError)(nil); errors.As(err, &e) && errors.Is(e.cause, context.DeadlineExceeded) {
-		e.cause = cmp.Or(ctx.Err(), fmt.Errorf("redlock: waited for %v", a.o.wait))
-	}
-	return l, err
 }
 
 func (a *acquisition) pace() waiting.Pace {

@@ -95,8 +95,8 @@ func (w *waiter) attempt(ctx context.Context, why waiting.Reason, s waiting.Stat
 		return l, err
 	}
 	// A release that is heard of is the turn: where the nodes' lines differ, all that were told come, and one wins.
-	// Nobody gives way who hears of too few releases to have a turn of its own, or it would find each one left to
-	// another. As it becomes head it does, and gets in line, in any case: if it does not listen yet, it does so soon.
+	// Without a quorum of subscriptions it never yields at a timed retry: it would find each release left to another.
+	// As it becomes head it does, and gets in line, in any case: if it does not listen yet, it does so soon.
 	some, enough := a.r.subscriptions.Up()
 	t := turn{began: w.queued.Began(), yields: why == waiting.ByTurn || enough && why != waiting.ByRelease}
 	t.inLine = t.yields || some

@@ -17,9 +17,12 @@ type Hold struct {
 	left      bool      // the lease has ended, and so nothing is due any more
 }
 
-// Share is the share of its term for which a hold waits for the answers to an extension. As the first one begins when a
-// third of the term is over, a second one still fits in if the first was lost.
-const Share = 3
+// share of its term is for how long a hold goes on until it extends, and waits for the answers then: a second extension
+// still fits in if the first was lost.
+const share = 3
+
+// Patience is for how long a hold waits for the answers to an extension.
+func (h *Hold) Patience() time.Duration { return h.Term() / share }
 
 // Term is for how long after an extension a hold goes on without another one.
 func (h *Hold) Term() time.Duration { return h.Validity - h.StopTime }
@@ -56,7 +59,7 @@ func (h *Hold) Keep() {
 // it. By the last one alone, an Extend by a short ttl would put the next one off beyond Until. A pace is a bit less than
 // a third of the term, and random: locks that were taken together are not to be extended together for ever.
 func (h *Hold) due() time.Time {
-	third := h.Term() / 3
+	third := h.Term() / share
 	pace := third - h.Lease.Random(third/10+1)
 	after, before := h.Lease.Extended.Add(pace), h.Lease.Until.Mono.Add(pace-h.Validity)
 	if before.Before(after) {

@@ -24,6 +24,8 @@ type course struct {
 	short   int           // calls of Extend with half of the ttl that may still come
 	begun   Verdict       // what the release was to find, once it has begun
 	late    bool          // the timer may be late by a tick
+	repairs int           // how often a node may still be found without its keys
+	mending bool          // it is repaired
 	healthy bool          // all extensions come in time, and nobody calls Extend by less
 	limits  bool          // there are a stop time and a max hold
 	until   time.Duration // the latest that anybody was promised, by all clocks
@@ -75,6 +77,7 @@ func (c *course) clone() *course {
 	d := *c
 	d.hold.Lease, d.from = &d.lease, c
 	d.asked = slices.Clone(c.asked)
+	d.lease.repairs = slices.Clone(c.lease.repairs)
 	return &d
 }
 
@@ -89,7 +92,8 @@ func (c *course) String() string {
 // A courseKey is what tells courses apart: times are those from now on, and what is long over is the same.
 type courseKey struct {
 	keeping, again, late, extending, warned, told, left bool
-	short, calls, drops, sleeps                         int
+	short, calls, drops, sleeps, repairs                int
+	mending                                             bool
 	begun, ended, before, cause                         Verdict
 	release                                             Release
 	promised, until, mono, pace, next, now              time.Duration
@@ -105,6 +109,7 @@ func (c *course) key() courseKey {
 		keeping: c.keeping, again: l.again, late: l.late, extending: h.extending, warned: h.warned, told: c.warned, left: h.left,
 		short: c.short, calls: len(c.asked), begun: c.begun, ended: l.Ended, before: l.Before, cause: h.Cause, release: l.Release,
 		promised: max(c.until-c.now-c.lead, -tick), until: max(c.left(), -tick), mono: ahead(l.Until.Mono), dropped: c.dropped, drops: c.drops, sleeps: c.sleeps,
+		repairs: c.repairs, mending: c.mending,
 		pace: ahead(l.Extended.Add(3 * tick)), next: -2 * tick,
 	}
 	for i, at := range c.asked {
@@ -159,11 +164,30 @@ func (c *course) moves() (moves []string) {
 		if c.drops > 0 && !c.dropped {
 			moves = append(moves, "all drop it")
 		}
-		if c.hold.Check(c.at()) == Undecided {
+		if c.repairs > 0 {
+			moves = append(moves, "repair")
+		}
+		if c.mending {
+			moves = append(moves, "repaired")
+		}
+		if h, _ := c.copies(); h.Check(c.at()) == Undecided {
 			moves = append(moves, "keep")
 		}
 	}
 	return moves
+}
+
+// copies are of the hold and the lease: a look may note that the lease has ended.
+func (c *course) copies() (Hold, *Lease) {
+	h, l := c.hold, c.lease
+	h.Lease = &l
+	return h, &l
+}
+
+// isHeld reports whether the lock is held, without a look at it.
+func (c *course) isHeld() bool {
+	_, l := c.copies()
+	return l.Check(c.at()) == Undecided
 }
 
 // lateNow reports whether the timer has been due for a tick.
@@ -192,8 +216,19 @@ func (c *course) do(t *testing.T, move string) {
 	case "extend":
 		c.short--
 		c.asked = append(c.asked, extension{c.now, c.lead})
+	case "repair":
+		c.repairs--
+		held := c.isHeld()
+		left, may := c.lease.MayRepair(0, 1, c.at())
+		c.must(t, may == (held && !c.mending), "a node is not repaired, or twice at a time, or for nothing")
+		c.must(t, !may || left == c.left(), "a repair may come too late, or not at all")
+		c.mending = c.mending || may
+	case "repaired":
+		c.lease.Repaired(0)
+		c.mending = false
 	case "unlock":
-		prior := c.lease.Check(c.at())
+		_, l := c.copies()
+		prior := l.Check(c.at())
 		again := c.lease.Unlock(c.at())
 		if !again {
 			c.begun = prior
@@ -252,7 +287,7 @@ func (c *course) answered(t *testing.T, v Verdict, which int) {
 	if v == Granted {
 		c.until = max(c.until, at.now+at.lead+r.Validity)
 	}
-	held, over := c.lease.Check(c.at()) == Undecided, h != nil && h.Cause != Undecided
+	held, over := c.isHeld(), h != nil && h.Cause != Undecided
 	if v == Expired && c.left() > 0 { // It was so when the quorum came: another has moved Until since.
 		c.until = max(c.until, at.now+at.lead+r.Validity)
 	}
@@ -354,11 +389,12 @@ func (c *course) check(t *testing.T) {
 // end in time; where the nodes answer, a kept lock goes on.
 func TestKeptLocks(t *testing.T) {
 	states := 0
-	slept, dropped := newCourse(false, false, false), newCourse(false, false, false)
+	slept, dropped, repaired := newCourse(false, false, false), newCourse(false, false, false), newCourse(false, false, false)
 	slept.sleeps, slept.short = 1, 0
+	repaired.repairs, repaired.short = 3, 0
 	dropped.drops, dropped.short = 1, 0
 	courses := []*course{
-		slept, dropped,
+		slept, dropped, repaired,
 		newCourse(true, false, false), newCourse(true, false, true), newCourse(true, true, false),
 		newCourse(false, false, false), newCourse(false, false, true), newCourse(false, true, true),
 	}

@@ -65,7 +65,7 @@ func (l *Lease) HeldFor(now time.Time) time.Duration {
 func (l *Lease) Prolong(r *Round, h *Hold, now time.Time) Verdict {
 	v := r.Verdict
 	if v == Expired {
-		v = Granted // But only until the end that another extension has moved meanwhile.
+		v = Granted // It is by the Until with which this one began. If another has moved it since, it counts.
 	}
 	switch ended := l.Check(now); {
 	case ended != Undecided && l.Release != Held && h != nil:

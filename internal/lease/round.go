@@ -62,12 +62,12 @@ const (
 	Ask                           // nodes are asked: those for which Asked reports it
 	Overdue                       // the time for answers is over: Miss for those that are pending, with what Silence says
 	GiveBack                      // all nodes release what the claim has, or may yet get
-	Tell                          // with GiveBack: those releases tell the next in line
+	Wake                          // with GiveBack: those releases wake the next in line
 	Done                          // the round is over
 
 	// Those of a hold.
 	Inform // those who rely on the lease are told that it ends, for Cause
-	Extend // an extension begins, whose end is told by Extended, or Drop
+	Extend // an extension begins, whose end is told by Extended
 	Leave  // the lease has ended: nothing is due any more
 )
 
@@ -103,7 +103,7 @@ type Round struct {
 	Fencing  *Fencing      // nil: without
 	Contest  *Contest      // nil until votes of the attempt have been split; goes on with its next claim
 
-	limit time.Duration // that nodes were given, when they were asked last for the lock
+	lockLimit time.Duration // that nodes were given, when they were asked last for the lock
 
 	// Since Start.
 	asked time.Duration // when nodes were asked last
@@ -124,7 +124,7 @@ func (r *Round) Begin(now time.Time, limit time.Duration) Effect {
 			*b = Ballot{Stance: node.Pending, Err: r.Pending, fresh: true}
 		}
 	}
-	r.limit = limit
+	r.lockLimit = limit
 	return Ask | r.open(now, limit)
 }
 
@@ -168,7 +168,7 @@ func (r *Round) Asked(i int) bool {
 	return asked
 }
 
-// Vote enters what node i has answered. It sets what that is worth. A second answer, and one that comes when the time
+// Vote enters what node i has answered. It may change out (see weigh): callers count what it leaves there. A second answer, and one that comes when the time
 // was over, changes nothing: what it has left on the node is the release's business, which is queued behind the request
 // on the same connection.
 func (r *Round) Vote(i int, out *node.Outcome, at time.Time) Effect {
@@ -322,13 +322,13 @@ func (r *Round) end(v Verdict) Effect {
 	return Done
 }
 
-// fail gives back what the claim has. Only a claim that took its whole time tells the next in line, as an Unlock does:
+// fail gives back what the claim has. Only a claim that has used up its nodes' time wakes the next in line, as an Unlock does:
 // who was told of a release while this claim had the key has been refused because of it, and nobody else would tell
 // that one. If each one that fails in a contest told, each would set off the next.
 func (r *Round) fail(v Verdict, now time.Time) Effect {
 	e := r.end(v) | GiveBack
-	if v == NoQuorum && r.since(now) >= r.limit {
-		e |= Tell
+	if v == NoQuorum && r.since(now) >= r.lockLimit {
+		e |= Wake
 	}
 	return e
 }
@@ -342,7 +342,7 @@ func (r *Round) GiveUp() (e Effect) {
 		e = Decided
 	}
 	if r.Kind == Locking {
-		e |= GiveBack | Tell
+		e |= GiveBack | Wake
 	}
 	return e | r.end(Undecided)
 }

@@ -159,7 +159,7 @@ func TestSplitVoteHasOneLeader(t *testing.T) {
 		e := p.votes(to(yes(0)), to(no(holder)))
 		assert.Equal(t, leads, e.Has(Ask), holder)
 		assert.Equal(t, !leads, e.Has(GiveBack|Done), holder)
-		assert.False(t, e.Has(Tell))
+		assert.False(t, e.Has(Wake))
 		if leads {
 			require.Equal(t, []int{1}, p.asks())
 			assert.False(t, p.votes(nil, to(no(holder))).Has(Done), "it has not given way yet")
@@ -258,7 +258,7 @@ func TestWhoFailsInARaiseTellsAfterItsTime(t *testing.T) {
 		p.now = p.Start.Add(at)
 		e := p.follow(p.Vote(0, &node.Outcome{Err: node.ErrTimeout}, p.now))
 		assert.True(t, e.Has(Done|GiveBack))
-		assert.Equal(t, tells, e.Has(Tell), at)
+		assert.Equal(t, tells, e.Has(Wake), at)
 	}
 }
 
@@ -318,7 +318,7 @@ func TestQuorumAfterUntilIsNone(t *testing.T) {
 	p := playing(t, 3, Locking)
 	p.now = p.Until().Mono
 	e := p.votes(to(yes(0)), to(yes(0)))
-	assert.True(t, e.Has(Done|GiveBack|Tell))
+	assert.True(t, e.Has(Done|GiveBack|Wake))
 	assert.Equal(t, NoQuorum, p.Verdict)
 
 	p = playing(t, 3, Locking)
@@ -340,7 +340,7 @@ func TestGiveUp(t *testing.T) {
 	p := playing(t, 3, Locking)
 	p.votes(to(yes(0)))
 	assert.Equal(t, NoQuorum, p.Amounts())
-	assert.Equal(t, Decided|Done|GiveBack|Tell, p.GiveUp())
+	assert.Equal(t, Decided|Done|GiveBack|Wake, p.GiveUp())
 	assert.True(t, p.GivenUp())
 	assert.Equal(t, Counted, p.votes(nil, to(yes(0))), "a quorum that comes then is none")
 	assert.True(t, p.GivenUp())
@@ -355,7 +355,7 @@ func TestGiveUp(t *testing.T) {
 	p.votes(to(no("~a")), to(yes(0)), to(no("~b")))
 	p.votes(to(no("~a")), nil, to(no("~b")))
 	require.Equal(t, Leading, p.Stage)
-	assert.Equal(t, Done|GiveBack|Tell, p.GiveUp(), "the question was decided")
+	assert.Equal(t, Done|GiveBack|Wake, p.GiveUp(), "the question was decided")
 	assert.Equal(t, Taken, p.Amounts())
 
 	p = playing(t, 3, Extending)

@@ -121,8 +121,8 @@ func (r *Round) contend(now time.Time) (e Effect) {
 		c.Rest = r.pause(now)
 		return e | r.end(Behind) | GiveBack
 	}
-	r.Stage, r.limit = Asking, r.AnswersIn(now)
-	return e | r.again(now, r.limit, func(_ int, b *Ballot) bool { return b.Stance == node.No || b.Stance == node.Gone })
+	r.Stage, r.lockLimit = Asking, r.AnswersIn(now)
+	return e | r.again(now, r.lockLimit, func(_ int, b *Ballot) bool { return b.Stance == node.No || b.Stance == node.Gone })
 }
 
 // AnswersIn is what the nodes get to answer a request for the lock: a vote that comes after Until is none.

@@ -111,8 +111,8 @@ func decideExtend(t tally, need int) Verdict {
 // means "it was yours and is gone", no "it was not yours any more". It is
 //
 //	Lost      if more than n-need nodes said no: no quorum held it at the end
-//	Granted   if need nodes answered, and the nodes still silent cannot change that
-//	NoQuorum  if need answers cannot be had any more
+//	Granted   if need nodes answered, and those still pending cannot change that
+//	NoQuorum  if need answers cannot be had any more, and those still pending cannot show a loss
 func decideUnlock(t tally, need int) Verdict {
 	spare := t.nodes() - need
 	switch {
@@ -120,7 +120,7 @@ func decideUnlock(t tally, need int) Verdict {
 		return Lost
 	case t.yes >= need, t.yes+t.no >= need && t.no+t.pending <= spare:
 		return Granted
-	case t.silent > spare:
+	case t.silent > spare && t.no+t.pending <= spare:
 		return NoQuorum
 	default:
 		return Undecided
@@ -132,7 +132,7 @@ func decideUnlock(t tally, need int) Verdict {
 //
 //	Granted   if need nodes said yes
 //	Lost      if more than n-need nodes said no: no quorum can have had it
-//	NoQuorum  if the nodes that did not answer could make it either, and those still silent neither
+//	NoQuorum  if those still pending can make it neither: it hangs on nodes that gave no answer
 func decideRelease(t tally, need int) Verdict {
 	spare := t.nodes() - need
 	switch {

@@ -54,7 +54,7 @@ func (p *pipeline) discard() {
 // putToWork puts a prepared connection to work; false if the link was killed.
 func (l *Link) putToWork(p *pipeline) bool {
 	l.mu.Lock()
-	defer l.unlock()
+	defer l.finish()
 	if l.ctx.Err() != nil {
 		return false
 	}
@@ -108,13 +108,13 @@ func (l *Link) handOver(ctx context.Context, old, next *pipeline) bool {
 	if begins {
 		old.successor = next
 	}
-	l.unlock()
+	l.finish()
 	if !begins {
 		return false
 	}
 	<-ctx.Done() // Also when the old one ends, in whatever way.
 	l.mu.Lock()
-	defer l.unlock()
+	defer l.finish()
 	stays := l.rules.Stay(old.c)
 	if stays {
 		old.successor = nil

@@ -36,7 +36,7 @@ func (l *Link) run() {
 	}
 	l.mu.Lock()
 	failed, why := l.rules.Finish(time.Now())
-	l.unlock()
+	l.finish()
 	deliver(failed, why)
 }
 
@@ -51,7 +51,7 @@ func deliver(failed []*node.Request, why error) {
 func (l *Link) rest(why error, backoff time.Duration) bool {
 	l.mu.Lock()
 	failed, why := l.rules.Rest(why, time.Now())
-	l.unlock()
+	l.finish()
 	deliver(failed, why)
 	t := time.NewTimer(backoff/2 + rand.N(backoff))
 	defer t.Stop()
@@ -61,7 +61,7 @@ func (l *Link) rest(why error, backoff time.Duration) bool {
 		return false
 	}
 	l.mu.Lock()
-	defer l.unlock()
+	defer l.finish()
 	if l.rules.MayEnd() {
 		return false
 	}
@@ -78,12 +78,12 @@ func (l *Link) endPipeline(p *pipeline) (over bool) {
 	if l.timer != nil {
 		l.timer.Stop() // The next connection sets it.
 	}
-	l.unlock()
+	l.finish()
 	deliver(failed, why)
 	l.subscription.drop()
 	late := time.AfterFunc(l.ConnectTimeout, func() { // What the pool handed out does not let go of the node.
 		l.mu.Lock()
-		defer l.unlock()
+		defer l.finish()
 		l.rules.Waits()
 	})
 	defer late.Stop()
@@ -104,7 +104,7 @@ func (l *Link) Close(ctx context.Context) {
 	case over:
 		l.cancel() // Nothing to wait for.
 	}
-	l.unlock()
+	l.finish()
 	select {
 	case <-l.done:
 	case <-ctx.Done():

@@ -52,8 +52,8 @@ func New(c Config) *Link {
 	return l
 }
 
-// unlock does what the rules' last steps have come to, and unlocks the mutex. It follows each step.
-func (l *Link) unlock() {
+// finish does what the rules' last steps have come to, and unlocks the mutex. It follows each step.
+func (l *Link) finish() {
 	n := l.rules
 	for _, f := range n.Facts() {
 		l.hear(f)
@@ -103,7 +103,7 @@ func (l *Link) arm() {
 		l.timer = time.AfterFunc(time.Until(at), func() {
 			l.mu.Lock()
 			l.rules.Tick(time.Now())
-			l.unlock()
+			l.finish()
 		})
 	}
 }
@@ -111,35 +111,35 @@ func (l *Link) arm() {
 // Enqueue hands a request to the node; see [node.Node.Enqueue].
 func (l *Link) Enqueue(q *node.Request, now time.Time) error {
 	l.mu.Lock()
-	defer l.unlock()
+	defer l.finish()
 	return l.rules.Enqueue(q, now)
 }
 
 // Release gives up the token on this node in the background. Nothing is sent where nothing can have been left.
 func (l *Link) Release(t *node.Trace, index int) {
 	l.mu.Lock()
-	defer l.unlock()
+	defer l.finish()
 	l.rules.Release(t, index, time.Now())
 }
 
 // Withdraw takes back a request that has not been written. Releases stay.
 func (l *Link) Withdraw(q *node.Request) {
 	l.mu.Lock()
-	defer l.unlock()
+	defer l.finish()
 	l.rules.Withdraw(q)
 }
 
 // Aside asks the node something that no call waits for; see [node.Node.Aside].
 func (l *Link) Aside(i int, cmd node.Command, r node.Receiver) (sent bool) {
 	l.mu.Lock()
-	defer l.unlock()
+	defer l.finish()
 	return l.rules.Aside(i, cmd, r, time.Now())
 }
 
 // RefusedElsewhere notes that an attempt was turned away while the node is silent; see [node.Node.RefusedElsewhere].
 func (l *Link) RefusedElsewhere(now time.Time, patience time.Duration) {
 	l.mu.Lock()
-	defer l.unlock()
+	defer l.finish()
 	l.rules.RefusedElsewhere(now, patience)
 }
 
@@ -147,7 +147,7 @@ func (l *Link) RefusedElsewhere(now time.Time, patience time.Duration) {
 // as one likes.
 func (l *Link) LookAgain() {
 	l.mu.Lock()
-	defer l.unlock()
+	defer l.finish()
 	l.rules.LookAgain(time.Now())
 }
 
@@ -164,7 +164,7 @@ func (l *Link) Voted(out *node.Outcome, at time.Time) {
 		return // Mostly. Nothing to note, and no mutex to take.
 	}
 	l.mu.Lock()
-	defer l.unlock()
+	defer l.finish()
 	l.rules.Voted(out, at)
 }
 
@@ -180,7 +180,7 @@ func (l *Link) Listens() bool { return l.subscription.isUp() }
 // Speaks is the dialect on the node's connection; nil without one.
 func (l *Link) Speaks() node.ConnDialect {
 	l.mu.Lock()
-	defer l.unlock()
+	defer l.finish()
 	return l.rules.Speaks()
 }
 
@@ -204,7 +204,7 @@ func Reachable(links []*Link) (up, connecting int) {
 	for _, l := range links {
 		l.mu.Lock()
 		isUp, isConnecting := l.rules.Reach()
-		l.unlock()
+		l.finish()
 		switch {
 		case isUp:
 			up++

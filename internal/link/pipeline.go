@@ -62,7 +62,7 @@ func (p *pipeline) read() error {
 func (p *pipeline) take(reply any, err error, now time.Time) (q *node.Request, out node.Outcome, effect node.Effect) {
 	l := p.link
 	l.mu.Lock()
-	defer l.unlock()
+	defer l.finish()
 	if err != nil {
 		err = conn.WithoutArguments(err) // Of which one is the token, and votes go to logs.
 	}
@@ -87,7 +87,7 @@ func (p *pipeline) abort(why error) error {
 	p.stopTimers()
 	why = p.c.Why()
 	stays := !l.rules.IsClosing() // If not, nobody sends again what the kernel does not deliver.
-	l.unlock()
+	l.finish()
 	if first && why != nil {
 		if stays {
 			p.wire.Forget()
@@ -115,7 +115,7 @@ func (p *pipeline) watch() {
 	if broken == nil && l.rules.IsOld(p.c, now) {
 		l.renew(p, now)
 	}
-	l.unlock()
+	l.finish()
 	if broken != nil {
 		_ = p.abort(broken)
 	}
@@ -129,7 +129,7 @@ func (l *Link) Wake(now time.Time) {
 	if wakes {
 		p.stopTimers()
 	}
-	l.unlock()
+	l.finish()
 	if wakes {
 		p.wire.Forget()
 		p.wire.Abort()

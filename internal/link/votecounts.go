@@ -7,8 +7,8 @@ import (
 	"github.com/seed6c881748/redlock/internal/node"
 )
 
-// Votes counts the votes of a node by what they said, for Stats. The tally that decides a round is in
-// redlock/quorum.go.
+// Votes counts the votes of a node by what they said, for Stats. The tally that decides a round is
+// count in package lease.
 type Votes struct {
 	Yes, Taken, Lost, Timeout, Overloaded, Quarantined, Failed atomic.Int64
 }

@@ -54,7 +54,7 @@ func (p *pipeline) next(batch []node.Sending) (_ []node.Sending, dropped []*node
 	l := p.link
 	n := l.rules
 	l.mu.Lock()
-	defer l.unlock()
+	defer l.finish()
 	waited := false
 	for n.Queued(p.c) == 0 && !p.c.IsOver() {
 		l.work.Wait()
@@ -64,7 +64,7 @@ func (p *pipeline) next(batch []node.Sending) (_ []node.Sending, dropped []*node
 	// much as ten requests. With nobody else to run, yielding costs nothing.
 	for seen := 0; waited && n.Queued(p.c) > seen && seen < enoughForAWrite; {
 		seen = n.Queued(p.c)
-		l.unlock()
+		l.finish()
 		runtime.Gosched()
 		l.mu.Lock()
 	}

@@ -4,11 +4,12 @@ import "time"
 
 // This file is about whether a node takes a request.
 
-// Enqueue hands a request to the node. An error is the node's vote; the request was not taken then. A release is
-// taken all the same, but by a node that is closed: if it cannot be sent it is owed, and the error is only for the
-// vote. Of another process's, only a part has room. One for a token of which nothing was sent to this node is
-// answered at once where the node is not answering: its lock request, if it waits in the queue, will not be sent. A
-// repair is not kept for a node that is not up.
+// Enqueue hands a request to the node. An error is the node's vote. A lock request, an extension or a repair was not taken
+// then. A release of a token
+//
+//   - that this node may have something of is taken in any case, unless the node is closed: what cannot be sent is owed;
+//   - of which nothing was sent to this node was not taken: its lock request will not be sent, either;
+//   - of another process is taken while there is room.
 func (n *Node) Enqueue(q *Request, now time.Time) error {
 	release := q.Kind == Release
 	if release {

@@ -34,7 +34,7 @@ type Conn struct {
 	// See renew.go.
 	next     *Conn    // takes over; nil: none does
 	last     *Request // is answered last then
-	holds    bool     // last was written, and nothing more is
+	paused   bool     // last was written, and nothing more is
 	replaced bool     // the next one has taken over
 }
 

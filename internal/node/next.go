@@ -18,7 +18,7 @@ type Sending struct {
 
 // Queued is how many requests wait to be written to the connection, and may be.
 func (n *Node) Queued(c *Conn) int {
-	if c.holds {
+	if c.paused {
 		return 0
 	}
 	return n.queue.len
@@ -27,7 +27,7 @@ func (n *Node) Queued(c *Conn) int {
 // Next moves what waits to the flight, as far as one batch goes. From here on its outcome is unknown until the reply
 // is read. Those dropped must not be sent any more.
 func (n *Node) Next(c *Conn, batch []Sending, now time.Time) (_ []Sending, dropped []*Request) {
-	if c.holds {
+	if c.paused {
 		return batch, nil
 	}
 	since := n.since(now)
@@ -49,7 +49,7 @@ func (n *Node) Next(c *Conn, batch []Sending, now time.Time) (_ []Sending, dropp
 		if q.Trace != nil {
 			q.note(Written)
 		} else if q == c.last {
-			c.holds, limit = true, len(batch)+1
+			c.paused, limit = true, len(batch)+1
 		}
 		q.sent, q.direct = since, q.Command.IsDirect() && !q.Eval && c.Dialect == nil && !c.scriptsOnly && !n.scriptsOnly
 		n.inFlight.push(q)

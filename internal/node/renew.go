@@ -84,7 +84,7 @@ func (n *Node) Follow(next *Conn, now time.Time) { n.begin(next, now) }
 // Stay gives the hand-over up, and says whether there is none: the old connection goes on.
 func (n *Node) Stay(c *Conn) bool {
 	if !c.replaced {
-		c.next, c.last, c.holds = nil, nil, false
+		c.next, c.last, c.paused = nil, nil, false
 	}
 	return !c.replaced
 }

@@ -28,7 +28,7 @@ for i = 1, n do
   end
 end
 -- end look
--- begin reserved: who asks by turn gives way to whom a free resource is reserved for.
+-- begin reserved: who yields gives way to whom a free resource is reserved for.
 if not longest and mine < n and ARGV[6] == '1' then
   for i = 1, n do
     local reservation = KEYS[n + i] .. 'r'

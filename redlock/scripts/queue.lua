@@ -1,10 +1,10 @@
 -- queue is lock for a client that waits: what is refused is put in line for the resources that another token holds, in
--- the same step, so that no release can come between; what is granted leaves the line. A client that asks by turn is
+-- the same step, so that no release can come between; what is granted leaves the line. A client that yields is
 -- also refused, and put in line, while a free resource is reserved for another.
 --
 --    KEYS  the resources' keys, their bells
 --    ARGV  token, ttl in ms, the client's channel, for how long it has waited in µs, life of the line in ms, "1" if it
---          asks by turn
+--          yields
 --
 -- It answers as lock does, and
 --
@@ -37,7 +37,7 @@ for i = 1, n do
   end
 end
 -- end look
--- begin reserved: who asks by turn gives way to whom a free resource is reserved for.
+-- begin reserved: who yields gives way to whom a free resource is reserved for.
 if not longest and mine < n and ARGV[6] == '1' then
   for i = 1, n do
     local reservation = KEYS[n + i] .. 'r'

@@ -169,9 +169,6 @@ func (w *world) checkVerdict(c *client, cl *claim, before, r *round, e lease.Eff
 	if before.Stage >= lease.Gathering && r.tally().yes < w.need() {
 		v = lease.Undecided
 	}
-	if r.Kind == lease.Unlocking && told == lease.NoQuorum && r.tally().silent > w.limits.nodes-w.need() {
-		return // An even number of nodes: the others could still show that the lock was lost.
-	}
 	if told != v {
 		w.wrong("votes that come to " + names[v] + " are told as " + names[told])
 	}
@@ -211,7 +208,7 @@ func (w *world) checkEffects(c *client, r *round, e lease.Effect) {
 	switch {
 	case e.Has(lease.Settled | lease.Raised):
 		w.wrong("a lock settles before its nodes have raised")
-	case e.Has(lease.Tell) && !e.Has(lease.GiveBack):
+	case e.Has(lease.Wake) && !e.Has(lease.GiveBack):
 		w.wrong("others are told of no release")
 	case e.Has(lease.GiveBack) && (r.Kind != lease.Locking || r.Stage != lease.Over || r.Verdict == lease.Granted):
 		w.wrong("a round gives back what it keeps")
@@ -417,7 +414,7 @@ func (w *world) checkSilence(c *client, cl *claim, r *round, why error) {
 // or nobody waits for it.
 func (w *world) checkGiveBack(r *round, e lease.Effect) {
 	tells := r.gaveUp || r.Verdict == lease.NoQuorum && w.s.at.Sub(r.Start) >= r.given
-	if e.Has(lease.Tell) != tells {
+	if e.Has(lease.Wake) != tells {
 		w.wrong("the next in line is told of a release that is not for it, or not told")
 	}
 }
@@ -466,7 +463,7 @@ func (w *world) checkGiveUp(before, r *round, e lease.Effect) {
 		w.wrong("a round goes on that was given up")
 	case !e.Has(lease.Done):
 		w.wrong("a round does not say that it was given up")
-	case r.Kind == lease.Locking && !e.Has(lease.GiveBack|lease.Tell):
+	case r.Kind == lease.Locking && !e.Has(lease.GiveBack|lease.Wake):
 		w.wrong("what was given up is not given back, or nobody is told")
 	case r.Kind != lease.Locking && e.Has(lease.GiveBack):
 		w.wrong("a lock is given back, as its extension was given up")

@@ -117,7 +117,7 @@ func (w *world) carryOut(c *client, cl *claim, n int, e lease.Effect) {
 	e = w.note(c, cl, n, e)
 	if e.Has(lease.GiveBack) {
 		w.checkGiveBack(r, e)
-		r.told = r.told || e.Has(lease.Tell)
+		r.told = r.told || e.Has(lease.Wake)
 	}
 	var refused []int
 	if e.Has(lease.Ask) {

@@ -97,7 +97,7 @@ func (w *world) arrivals(c *client, all []move) []move {
 		}
 		for i := range w.limits.nodes {
 			m := move{who: c.id, claim: uint8(j), place: uint8(i)}
-			if len(cl.wire[i]) > 0 && !in(w.mute, i) && w.now >= cl.wire[i][0].sent+w.least {
+			if len(cl.wire[i]) > 0 && !in(w.mute, i) && w.now >= cl.wire[i][0].sent+w.leastTo(i) {
 				all = w.ways(cl, i, m, all)
 			}
 			if len(cl.replies[i]) > 0 && c.stop == 0 {
@@ -315,7 +315,7 @@ func (w *world) inTime(cl *claim, due func(time.Duration)) {
 		}
 		for _, m := range cl.wire[i] {
 			due(m.sent + w.tripTo(i) - w.now)
-			if first := m.sent + w.least - w.now; first > 0 {
+			if first := m.sent + w.leastTo(i) - w.now; first > 0 {
 				due(first)
 			}
 		}
@@ -323,6 +323,13 @@ func (w *world) inTime(cl *claim, due func(time.Duration)) {
 			due(m.sent + w.tripTo(i) - w.now)
 		}
 	}
+}
+
+func (w *world) leastTo(i int) time.Duration {
+	if w.slow {
+		return max(w.least, w.takes[i])
+	}
+	return w.least
 }
 
 func (w *world) tripTo(i int) time.Duration { return max(w.trip, w.takes[i]) }

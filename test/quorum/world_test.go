@@ -36,6 +36,7 @@ type limits struct {
 	heldSecond                 [maxNodes]uint8         // and the second one
 	mute, down, unnamed        uint8                   // sets of nodes that answer nothing, that are not asked, and that name no holder
 	takes                      [maxNodes]time.Duration // to answer of late, as the rules are told
+	slow                       bool                    // they do take as long
 	tries                      [maxClients]uint8       // how often a client asks for a lock
 	digests                    string                  // of the tokens, one letter for each
 	anyExpiry                  bool                    // keys may go at any time. Nothing is said of validities then

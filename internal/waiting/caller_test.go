@@ -1,0 +1,277 @@
+package waiting
+
+import (
+	"slices"
+	"time"
+)
+
+// This file does what redlock/wait.go, waiter.go and wake.go do.
+
+// begins has a call begin: it asks at once, unless others wait here.
+func (w *world) begins(c *caller) {
+	c.began = w.now
+	p := w.procs[c.process]
+	behind := false
+	if !c.tries {
+		c.w = w.waiter(c)
+		w.do(p, func(q *Queue) { behind = q.JoinBehind(c.w) })
+	}
+	if behind {
+		w.startsToWait(c, nil)
+		return
+	}
+	for r := range resources {
+		if !c.tries && in(c.wants, r) && p.gave[r] > w.now {
+			w.wrong("a call asks at once, though its process has just woken another one")
+		}
+	}
+	c.first = true
+	w.asks(c, request{})
+}
+
+func (w *world) waiter(c *caller) *Waiter {
+	var keys []any
+	for r := range resources {
+		if in(c.wants, r) {
+			keys = append(keys, key(r))
+		}
+	}
+	return NewWaiter(keys, c.delay, w.at(), func() { c.signal = true })
+}
+
+func (w *world) asks(c *caller, q request) {
+	w.tokens++
+	c.token, c.phase = w.tokens, asking
+	q.kind, q.call, q.token, q.wants = locks, c.id, c.token, c.wants
+	p := w.procs[c.process]
+	p.out = append(p.out, q)
+}
+
+// startsToWait has a call wait that is in line.
+func (w *world) startsToWait(c *caller, a *answer) {
+	p := w.procs[c.process]
+	p.wants = true
+	if a != nil && p.listens {
+		w.do(p, func(q *Queue) { q.Again(c.w) })
+	}
+	c.t = NewTimer(c.w, Pace{Limit: 10 * time.Millisecond, MaxWait: time.Minute}, half)
+	c.t.Note(false, true)
+	c.t.SetTick(false, c.delay, w.at())
+	w.expect(c, ByTick, a)
+	c.phase, c.signal = waits, true
+}
+
+// expect has the timer wait for what an attempt has seen.
+func (w *world) expect(c *caller, why Reason, a *answer) {
+	if a == nil {
+		c.t.ExpectNothing()
+		return
+	}
+	no := Refusal{Holder: a.holder()}
+	lefts := make([]time.Duration, 0, len(a.votes))
+	for _, v := range a.votes {
+		if v.yes {
+			v.left = 0
+		} else if v.holder == no.Holder {
+			no.Left = max(no.Left, v.left)
+		}
+		lefts = append(lefts, v.left)
+	}
+	slices.Sort(lefts)
+	no.Free = lefts[len(lefts)/2]
+	no.Known = no.Free < ttl
+	c.t.Expect(why, no, w.at())
+}
+
+func (a *answer) holder() string {
+	for _, v := range a.votes {
+		if v.holder != "" {
+			return v.holder
+		}
+	}
+	return ""
+}
+
+// gaveWay reports whether a node keeps the resource for another process.
+func (a *answer) gaveWay() bool {
+	return slices.ContainsFunc(a.votes, func(v vote) bool { return !v.yes && v.holder == "" })
+}
+
+// due is when a call that waits is to look: when it was told to, or when it has said itself.
+func (w *world) due(c *caller) (at time.Duration, any bool) {
+	if c.signal {
+		return w.now, true
+	}
+	return max(c.alarm, w.now), c.alarm != 0
+}
+
+// looks has a call do what is due, or sleep until something is.
+func (w *world) looks(c *caller) {
+	p := w.procs[c.process]
+	c.s, c.signal, c.alarm = p.q.State(c.w), false, 0
+	why, at := c.t.Due(c.s)
+	c.why = why
+	switch {
+	case at.IsZero():
+	case at.After(w.at()):
+		c.alarm = at.Sub(epoch)
+	case why == ByKeep:
+		w.do(p, func(q *Queue) { q.PassOn(c.w) })
+		c.signal = true
+	case !c.s.Head:
+		age := 2 * (c.delay + ms)
+		if c.s.Alone {
+			age = c.delay - ms
+		}
+		if answer := p.q.Answer(c.w, w.at().Add(-age)); answer != nil {
+			w.waitsOn(c, nil)
+			return
+		}
+		w.asks(c, request{})
+	default:
+		yields := why == ByTurn || p.listens && why != ByRelease
+		line := yields || p.listens
+		w.do(p, func(q *Queue) { q.Begin(c.w, line) })
+		w.asks(c, request{line: line, yields: yields})
+	}
+}
+
+// hears has a process hear the next answer.
+func (w *world) hears(k int) {
+	p := w.procs[k]
+	a := p.back[0]
+	p.back = p.back[1:]
+	if a.kind == locks {
+		if c := w.calls[a.call]; c.phase == asking && c.token == a.token {
+			w.heard(c, &a)
+		}
+		return
+	}
+	told := false
+	for j, t := range a.told {
+		if t == 0 || t == -(k+1) {
+			continue
+		}
+		told = true
+		if t != k+1 {
+			p.gave[number(w.keyOf(&a, j))] = w.now + linger
+			w.do(p, func(q *Queue) { q.GaveWay(w.keyOf(&a, j), w.at()) })
+		}
+	}
+	if a.unlock && !told {
+		var keys []any
+		for r := range resources {
+			if in(a.wants, r) {
+				keys = append(keys, key(r))
+				p.gave[r] = 0
+			}
+		}
+		w.do(p, func(q *Queue) { q.HandOver(keys, w.at()) })
+	}
+}
+
+// keyOf is that of the j-th that was told.
+func (w *world) keyOf(a *answer, j int) string {
+	if a.kind == passes {
+		return a.pass.Key
+	}
+	var keys []string
+	for r := range resources {
+		if in(a.wants, r) {
+			keys = append(keys, key(r))
+		}
+	}
+	return keys[j%len(keys)]
+}
+
+// heard has a call hear the answer to its attempt.
+func (w *world) heard(c *caller, a *answer) {
+	p := w.procs[c.process]
+	switch {
+	case a.got:
+		if !c.first {
+			w.do(p, func(q *Queue) { q.Leave(c.w, true, w.at()) })
+		}
+		c.phase = holds
+		w.behind = w.behind || !c.first && !c.s.Head
+		w.checkOrder(c)
+	case c.tries:
+		c.phase = over
+	case c.first:
+		c.first = false
+		w.do(p, func(q *Queue) { q.Join(c.w, w.at()) })
+		w.startsToWait(c, a)
+	default:
+		if !c.s.Head {
+			w.do(p, func(q *Queue) { q.Remember(c.w, errTaken, w.at()) })
+		} else if !a.gaveWay() {
+			w.do(p, func(q *Queue) { q.Refused(c.w, errTaken, a.holder(), w.at()) })
+		}
+		w.waitsOn(c, a)
+	}
+}
+
+// waitsOn has a call wait further after an attempt, or after it has taken another's answer for its own.
+func (w *world) waitsOn(c *caller, a *answer) {
+	c.phase, c.signal = waits, true
+	if a != nil && a.gaveWay() {
+		w.expect(c, c.why, a)
+		if c.t.PutOff(w.at()) || c.why != ByTick {
+			return
+		}
+	}
+	tick := c.why == ByTick
+	c.t.Note(false, tick)
+	if tick || c.why == ByTurn && !c.t.Ticks(c.s) {
+		c.t.SetTick(c.s.Head, c.delay, w.at())
+	}
+	w.expect(c, c.why, a)
+}
+
+// givesUp has a call end without a lock.
+func (w *world) givesUp(c *caller) {
+	p := w.procs[c.process]
+	if c.phase == asking {
+		p.out = append(p.out, request{kind: releases, token: c.token, wants: c.wants, wakes: true})
+		if !c.first && c.s.Head {
+			w.do(p, func(q *Queue) { q.Refused(c.w, nil, "", w.at()) })
+		}
+	}
+	if !c.first {
+		w.do(p, func(q *Queue) { q.Leave(c.w, false, w.at()) })
+	}
+	c.phase = over
+}
+
+// unlocks has a call release its lock.
+func (w *world) unlocks(c *caller) {
+	p := w.procs[c.process]
+	p.out = append(p.out, request{kind: releases, token: c.token, wants: c.wants, wakes: true, unlock: true})
+	c.phase = over
+}
+
+// hearsNews has a process hear the next message of a node.
+func (w *world) hearsNews(k, i int) {
+	p := w.procs[k]
+	n := p.news[i][0]
+	p.news[i] = p.news[i][1:]
+	w.do(p, func(q *Queue) {
+		if w.slow && i == 0 {
+			q.HearLate(i, n.key, n.digest, w.at())
+		} else {
+			q.Hear(i, n.key, n.digest, w.at())
+		}
+	})
+}
+
+// checkOrder has calls of one process for the same get their locks in the order in which they have begun to wait.
+func (w *world) checkOrder(c *caller) {
+	if c.first || w.mixed {
+		return
+	}
+	for _, o := range w.calls {
+		if o.process == c.process && o.wants == c.wants && o.w != nil && !o.first && (o.phase == waits || o.phase == asking) && o.began < c.began {
+			w.wrong("a call gets the lock before one of its process that has waited longer")
+		}
+	}
+}

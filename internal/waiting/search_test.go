@@ -1,0 +1,546 @@
+package waiting
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/maphash"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A move is something that happens.
+type move struct {
+	what what
+	who  uint8 // a call, or a process
+	node uint8
+}
+
+type what uint8
+
+const (
+	begin what = iota
+	carry
+	hear
+	hearNews
+	loseNews
+	act
+	unlock
+	giveUp
+	listen
+	strangerUnlocks
+	pass
+)
+
+// moves are what may happen.
+func (w *world) moves() (all []move) {
+	for k, c := range w.calls {
+		m := move{who: uint8(k)}
+		switch c.phase {
+		case planned:
+			if k > 0 && w.calls[k-1].phase == planned || w.now > 0 && !w.lateCalls {
+				continue // In this order.
+			}
+			if m.what = begin; w.orderly && k > 0 && w.calls[k-1].first {
+				continue
+			} else if w.orderly {
+				return []move{m}
+			}
+			all = append(all, m)
+		case waits:
+			if at, any := w.due(c); any && at <= w.now {
+				m.what = act
+				all = append(all, m)
+			}
+		case holds:
+			m.what = unlock
+			all = append(all, m)
+		}
+		if (c.phase == waits || c.phase == asking) && w.done.giveUps < w.giveUps && !in(w.stay, k) {
+			m.what = giveUp
+			all = append(all, m)
+		}
+	}
+	for k, p := range w.procs {
+		m := move{who: uint8(k)}
+		if len(p.out) > 0 {
+			m.what = carry
+			all = append(all, m)
+		}
+		if len(p.back) > 0 {
+			m.what = hear
+			all = append(all, m)
+		}
+		if !p.listens && p.wants && !w.never {
+			m.what = listen
+			all = append(all, m)
+		}
+		for i := range p.news {
+			if m.node = uint8(i); len(p.news[i]) > 0 {
+				m.what = hearNews
+				all = append(all, m)
+				if m.what = loseNews; w.done.lost < w.lost {
+					all = append(all, m)
+				}
+			}
+		}
+	}
+	if w.held != 0 && w.dies == 0 && slices.ContainsFunc(w.nodes[0][:], func(s stored) bool { return s.token == 1 }) {
+		all = append(all, move{what: strangerUnlocks})
+	}
+	if w.passing() > 0 {
+		all = append(all, move{what: pass})
+	}
+	return all
+}
+
+// isBusy reports whether something is on its way, or somebody is to do something now.
+func (w *world) isBusy() bool {
+	for _, p := range w.procs {
+		if len(p.out)+len(p.back) > 0 || !p.listens && p.wants && !w.never || slices.ContainsFunc(p.news, func(n []news) bool { return len(n) > 0 }) {
+			return true
+		}
+	}
+	for _, c := range w.calls {
+		if c.phase == waits {
+			if at, any := w.due(c); any && at <= w.now {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// passing is how much time may pass; 0: none.
+func (w *world) passing() time.Duration {
+	if w.isBusy() {
+		if w.done.ticks < w.ticks {
+			return time.Millisecond
+		}
+		return 0
+	}
+	next := time.Duration(0)
+	for _, c := range w.calls {
+		if c.phase == waits {
+			if at, any := w.due(c); any && (next == 0 || at-w.now < next) {
+				next = at - w.now
+			}
+		}
+	}
+	if w.done.passes < w.passes || next == 0 {
+		return next
+	}
+	return 0
+}
+
+// does carries out a move.
+func (w *world) does(m move) {
+	w.expire()
+	k := int(m.who)
+	switch m.what {
+	case begin:
+		w.begins(w.calls[k])
+	case carry:
+		w.carry(k)
+	case hear:
+		w.hears(k)
+	case hearNews:
+		w.hearsNews(k, int(m.node))
+	case loseNews:
+		w.done.lost++
+		w.procs[k].news[m.node] = w.procs[k].news[m.node][1:]
+	case act:
+		w.looks(w.calls[k])
+	case unlock:
+		w.unlocks(w.calls[k])
+	case giveUp:
+		w.done.giveUps++
+		w.givesUp(w.calls[k])
+	case listen:
+		p := w.procs[k]
+		p.listens = true
+		w.do(p, func(q *Queue) { q.Listening() })
+	case strangerUnlocks:
+		for i := range w.nodes {
+			w.nodes[i].release(w, i, request{token: 1, wants: w.held, wakes: true})
+		}
+	case pass:
+		w.pass()
+	}
+	w.settle()
+	w.checkLines()
+}
+
+// wakes is when something is due for a call that waits.
+func (w *world) wakes(c *caller) time.Time {
+	_, at := c.t.Due(w.procs[c.process].q.State(c.w))
+	return at
+}
+
+// settle has calls look that will find nothing to do. None sleeps past what is due.
+func (w *world) settle() {
+	for _, c := range w.calls {
+		if c.phase == waits && !c.signal {
+			if at := w.wakes(c); !at.IsZero() && (c.alarm == 0 || at.Before(epoch.Add(c.alarm))) {
+				w.wrong("something is due for a call, and it is not told to look")
+			}
+		}
+		if c.phase == waits && c.signal {
+			if at := w.wakes(c); at.IsZero() || at.After(w.at()) {
+				w.looks(c)
+			}
+		}
+	}
+}
+
+// pass has time pass. Nobody waits for what is free, but for as long as it takes to be told.
+func (w *world) pass() {
+	d, busy := w.passing(), w.isBusy()
+	if busy {
+		w.done.ticks++
+	} else {
+		w.done.passes++
+	}
+	for _, c := range w.calls {
+		if c.phase != waits || !w.isFree(c.wants) {
+			c.idle = 0
+			continue
+		}
+		if !busy {
+			c.idle += d
+		}
+		patience := w.patience
+		if w.procs[c.process].q.State(c.w).Alone {
+			patience += 5 * c.delay // Others may ask for more just before it, and it shares what they are told.
+		}
+		if c.idle > patience && w.isNext(c) {
+			w.wrong("what a call waits for is free for %v, and it does not ask", c.idle)
+		}
+	}
+	w.now += d
+}
+
+// isNext reports whether a call that waits does not wait behind another one, that asks for both of them.
+func (w *world) isNext(c *caller) bool {
+	s := w.procs[c.process].q.State(c.w)
+	return s.Head || s.Alone
+}
+
+func (w *world) isFree(wants uint8) bool {
+	for i := range w.nodes {
+		for r := range resources {
+			if s := &w.nodes[i][r]; in(wants, r) && s.token != 0 {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// checkLines has no process stay in line for which nobody waits. (Where a head has given up, and a call behind it that has
+// asked for itself gets the lock, it may: nothing else says that it has left. It costs the next one a message.)
+func (w *world) checkLines() {
+	if w.behind {
+		return
+	}
+	for k, p := range w.procs {
+		if len(p.out) > 0 {
+			continue
+		}
+		for r := range resources {
+			if slices.ContainsFunc(w.calls, func(c *caller) bool {
+				return c.process == k && in(c.wants, r) && (c.phase == waits || c.phase == asking)
+			}) {
+				continue
+			}
+			for i := range w.nodes {
+				if slices.ContainsFunc(w.nodes[i][r].line, func(p place) bool { return p.process == k }) {
+					w.wrong("a process stays in line, and nobody waits there")
+				}
+			}
+		}
+	}
+}
+
+// play returns the world after these moves.
+func play(l limits, moves []move) *world {
+	w := newWorld(l)
+	for _, m := range moves {
+		w.does(m)
+	}
+	return w
+}
+
+type visit struct {
+	from int32
+	move move
+}
+
+func way(visits []visit, at int) (moves []move) {
+	for ; at > 0; at = int(visits[at].from) {
+		moves = append(moves, visits[at].move)
+	}
+	slices.Reverse(moves)
+	return moves
+}
+
+// tooMany is more states than a search is to have.
+const tooMany = 200_000
+
+// search visits every state, breadth first, and returns the way to one that is wrong, and how many there are.
+func search(l limits) (story []string, states int) {
+	visits := []visit{{}}
+	seed, seen := maphash.MakeSeed(), map[uint64]bool{}
+	for at := 0; at < len(visits); at++ {
+		if len(visits) > tooMany {
+			return []string{"too many states"}, len(visits)
+		}
+		before := way(visits, at)
+		for _, m := range play(l, before).moves() {
+			w := play(l, before)
+			w.does(m)
+			if w.broken != "" {
+				return tell(l, append(before, m), w.broken), len(visits)
+			}
+			if sum := maphash.Bytes(seed, w.key()); !seen[sum] {
+				seen[sum] = true
+				visits = append(visits, visit{int32(at), m})
+			}
+		}
+	}
+	return nil, len(visits)
+}
+
+var names = [...]string{
+	begin: "call %d begins", carry: "the nodes carry out a request of process %d", hear: "process %d hears an answer",
+	hearNews: "process %d hears a message", loseNews: "process %d misses a message", act: "call %d looks",
+	unlock: "call %d unlocks", giveUp: "call %d gives up", listen: "process %d listens",
+	strangerUnlocks: "the stranger unlocks", pass: "time passes",
+}
+
+func tell(l limits, moves []move, why string) (story []string) {
+	w := newWorld(l)
+	for i, m := range moves {
+		line := names[m.what]
+		if strings.Contains(line, "%d") {
+			line = fmt.Sprintf(line, m.who)
+		}
+		if m.what == carry {
+			line += ": " + w.procs[m.who].out[0].String()
+		}
+		w.does(m)
+		story = append(story, fmt.Sprintf("%d. %-70s %v", i+1, line, w.now))
+	}
+	return append(story, "Then: "+why+".")
+}
+
+// key is what tells states apart.
+func (w *world) key() []byte {
+	k := &keyed{w: w, tokens: map[int]int{0: 0, 1: 1}}
+	k.flag(w.behind)
+	k.num(w.done.giveUps, w.done.lost, w.done.ticks, w.done.passes)
+	for _, c := range w.calls {
+		k.num(c.phase, k.token(c.token), int(c.why))
+		k.flag(c.first, c.s.Head, c.s.Alone, c.signal)
+		k.dur(c.began, c.alarm)
+		k.num(int(c.idle))
+		k.waiter(c)
+	}
+	for _, n := range w.nodes {
+		for _, s := range n {
+			k.num(k.token(s.token), s.reserved, len(s.line))
+			k.dur(s.until, s.ends)
+			k.flag(s.bell)
+			for _, p := range s.line {
+				k.num(p.process)
+				k.dur(p.began)
+			}
+		}
+	}
+	for _, p := range w.procs {
+		k.process(p)
+	}
+	return k.b
+}
+
+type keyed struct {
+	w      *world
+	b      []byte
+	tokens map[int]int
+}
+
+func (k *keyed) num(all ...int) {
+	for _, n := range all {
+		k.b = binary.AppendVarint(k.b, int64(n))
+	}
+}
+
+func (k *keyed) flag(all ...bool) {
+	for _, f := range all {
+		k.num(map[bool]int{true: 1}[f])
+	}
+}
+
+func (k *keyed) dur(all ...time.Duration) {
+	for _, d := range all {
+		k.num(int(d - k.w.now))
+	}
+}
+
+func (k *keyed) at(all ...time.Time) {
+	for _, t := range all {
+		if t.IsZero() {
+			k.num(1 << 60)
+			continue
+		}
+		k.dur(t.Sub(epoch))
+	}
+}
+
+// token numbers tokens as they are met.
+func (k *keyed) token(t int) int {
+	if _, ok := k.tokens[t]; !ok {
+		k.tokens[t] = len(k.tokens)
+	}
+	return k.tokens[t]
+}
+
+func (k *keyed) text(d string) {
+	t := 0
+	if d != "" {
+		_, _ = fmt.Sscanf(d, "d%d", &t)
+	}
+	k.num(k.token(t))
+}
+
+func (k *keyed) waiter(c *caller) {
+	if c.phase != waits && c.phase != asking || c.w == nil {
+		return
+	}
+	k.flag(c.w.head, c.w.turn)
+	k.at(c.w.tryAt, c.w.keepUntil)
+	k.text(c.w.keptFor)
+	if c.t != nil {
+		k.at(c.t.tick, c.t.expiry, c.t.ends)
+		k.flag(c.t.putOff)
+		k.num(c.t.extended)
+		k.text(c.t.after)
+	}
+}
+
+func (k *keyed) process(p *process) {
+	k.flag(p.listens, p.wants)
+	for _, t := range p.gave {
+		k.num(int(max(t-k.w.now, 0)))
+	}
+	k.num(len(p.out), len(p.back))
+	for _, q := range p.out {
+		k.request(&q)
+	}
+	for _, a := range p.back {
+		k.request(&a.request)
+		k.flag(a.got)
+		k.num(a.told...)
+		for _, v := range a.votes {
+			k.flag(v.yes)
+			k.text(v.holder)
+			k.num(int(v.left))
+		}
+	}
+	for _, all := range p.news {
+		k.num(len(all))
+		for _, n := range all {
+			k.b = append(k.b, n.key...)
+			k.text(n.digest)
+		}
+	}
+	for r := range resources {
+		g := p.q.byKey[key(r)]
+		if g == nil {
+			k.num(-1)
+			continue
+		}
+		k.num(g.line.Len())
+		for e := g.line.Front(); e != nil; e = e.Next() {
+			k.num(slices.IndexFunc(k.w.calls, func(c *caller) bool { return c.w == e.Value.(*Waiter) }))
+		}
+		k.flag(g.answer != nil, g.mixed, g.inLine, g.heard.used)
+		k.at(g.answered, g.yield, g.used)
+		k.text(g.notified)
+		k.text(g.heard.digest)
+		k.num(g.heard.nodes)
+		k.flag(g.heard.from...)
+	}
+}
+
+func (k *keyed) request(q *request) {
+	k.num(int(q.kind), q.call, k.token(q.token), int(q.wants))
+	k.flag(q.line, q.yields, q.wakes, q.unlock, q.pass.Leave)
+	k.num(q.pass.Node)
+	k.b = append(k.b, q.pass.Key...)
+	k.text(q.pass.Digest)
+}
+
+const (
+	x  = 1
+	y  = 2
+	xy = 3
+	ms = time.Millisecond
+
+	soon = 6 * ms // an expiry margin, or the messages of some nodes
+)
+
+type named struct {
+	name string
+	limits
+}
+
+var worlds = []named{
+	{"two of a process", limits{calls: []plan{{0, x, 0, false}, {0, x, 0, false}}, held: x, passes: 3, patience: soon}},
+	{"two processes", limits{calls: []plan{{0, x, 0, false}, {1, x, 0, false}}, held: x, passes: 3, patience: soon}},
+	{"two and one", limits{swift: true, calls: []plan{{0, x, 0, false}, {1, x, 0, false}, {0, x, 0, false}}, held: x, passes: 2, patience: soon}},
+	{"who gives up", limits{calls: []plan{{0, x, 0, false}, {1, x, 0, false}}, held: x, giveUps: 1, passes: 2, patience: soon}},
+	{"who gives up before another of its process", limits{calls: []plan{{0, x, 0, false}, {0, x, 0, false}}, held: x, giveUps: 1, passes: 2, patience: soon}},
+	{"who does not listen yet", limits{calls: []plan{{0, x, 0, false}, {1, x, 0, false}}, held: x, deaf: true, passes: 2, patience: soon}},
+	{"newcomers", limits{calls: []plan{{0, x, 0, false}, {1, x, 0, false}, {0, x, 0, false}}, lateCalls: true, passes: 2, patience: soon}},
+	{"who tries once", limits{calls: []plan{{0, x, 0, false}, {1, x, 0, true}}, held: x, lateCalls: true, passes: 2, patience: soon}},
+	{"two nodes", limits{nodes: 2, calls: []plan{{0, x, 0, false}, {1, x, 0, false}}, held: x, passes: 2, patience: soon, orderly: true}},
+	{"three nodes", limits{nodes: 3, calls: []plan{{0, x, 0, false}, {0, x, 0, false}}, held: x, passes: 2, patience: soon, orderly: true}},
+	{"one of three is slow", limits{nodes: 3, slow: true, calls: []plan{{0, x, 0, false}, {0, x, 0, false}}, held: x, passes: 2, patience: soon, orderly: true}},
+	{"different retry delays", limits{calls: []plan{{0, x, time.Hour, false}, {0, x, 30 * time.Minute, false}}, held: x, mixed: true, passes: 4, patience: soon}},
+	{"a timed retry that gives way", limits{calls: []plan{{0, x, 50 * ms, false}, {1, x, 50 * ms, false}}, held: x, passes: 4, patience: soon}},
+	{"the holder dies", limits{calls: []plan{{0, x, 0, false}, {1, x, 0, false}}, held: x, dies: 20 * ms, passes: 3, patience: soon}},
+	{"messages are lost", limits{calls: []plan{{0, x, 300 * ms, false}, {1, x, 300 * ms, false}}, held: x, lost: 1, passes: 4, patience: 301 * ms}},
+	{"two resources, nobody in line", limits{calls: []plan{{0, xy, 0, false}, {0, y, 0, false}}, deaf: true, never: true, passes: 2, patience: soon}},
+	{"a line without a head", limits{swift: true, calls: []plan{{0, y, 70 * ms, false}, {0, xy, 70 * ms, false}, {0, x, 50 * ms, false}}, held: y, dies: time.Hour, passes: 12, patience: soon, orderly: true}},
+	{"a line that has no head any more", limits{swift: true, calls: []plan{{0, x, 0, false}, {0, y, 0, false}, {0, xy, 0, false}, {0, x, 0, false}}, held: xy, giveUps: 1, stay: 14, passes: 1, patience: soon, orderly: true}},
+	{"x and xy", limits{calls: []plan{{0, x, 0, false}, {1, xy, 0, false}}, held: xy, passes: 2, patience: soon}},
+	{"x, y and xy", limits{swift: true, calls: []plan{{0, xy, 0, false}, {0, x, 0, false}, {0, y, 0, false}}, held: xy, passes: 2, patience: soon}},
+}
+
+// large take a minute together.
+var large = []named{
+	{"who gives up before others", limits{calls: []plan{{0, x, 0, false}, {0, x, 0, false}, {1, x, 0, false}}, held: x, giveUps: 1, passes: 1, patience: soon, orderly: true}},
+	{"one of three is slow", limits{nodes: 3, slow: true, calls: []plan{{0, x, 0, false}, {1, x, 0, false}}, held: x, passes: 1, patience: soon, orderly: true}},
+	{"three nodes", limits{nodes: 3, calls: []plan{{0, x, 0, false}, {1, x, 0, false}}, held: x, passes: 1, patience: soon, orderly: true}},
+}
+
+// Of calls that wait, those of a process get what they wait for in their order, nobody stays in line for nothing, and
+// nobody sleeps past a release: without losses, what a call waits for is not free for longer than it takes to be told.
+func TestSearch(t *testing.T) {
+	worlds := worlds
+	if !testing.Short() {
+		worlds = slices.Concat(worlds, large)
+	}
+	for _, l := range worlds {
+		t.Run(l.name, func(t *testing.T) {
+			began := time.Now()
+			story, states := search(l.limits)
+			require.Empty(t, story, strings.Join(story, "\n"))
+			t.Logf("%d states in %.1f s", states, time.Since(began).Seconds())
+		})
+	}
+}
