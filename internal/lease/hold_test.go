@@ -297,6 +297,7 @@ func (c *course) answered(t *testing.T, v Verdict, which int) {
 		c.must(t, held && (v == Granted || v == Expired), "an extension that has failed has succeeded")
 		c.must(t, !r.Until().Passed(c.at(), c.lead), "an extension that is over is a success")
 		c.must(t, !over, "a hold that is over goes on")
+		c.must(t, c.ends() >= at.now+at.lead+r.Validity, "an extension gives less than it says")
 	case !held && h != nil && c.lease.Release != Held:
 		c.must(t, got == Undecided, "what was released was not lost")
 	case held && v == Lost:
@@ -389,12 +390,16 @@ func (c *course) check(t *testing.T) {
 // end in time; where the nodes answer, a kept lock goes on.
 func TestKeptLocks(t *testing.T) {
 	states := 0
+	stopped := newCourse(false, false, true)
+	stopped.hold.StopTime, stopped.short = 6*tick, 0
+	stopped.hold.next = time.Time{}
+	stopped.hold.Keep()
 	slept, dropped, repaired := newCourse(false, false, false), newCourse(false, false, false), newCourse(false, false, false)
-	slept.sleeps, slept.short = 1, 0
+	slept.sleeps = 1
 	repaired.repairs, repaired.short = 3, 0
 	dropped.drops, dropped.short = 1, 0
 	courses := []*course{
-		slept, dropped, repaired,
+		slept, dropped, repaired, stopped,
 		newCourse(true, false, false), newCourse(true, false, true), newCourse(true, true, false),
 		newCourse(false, false, false), newCourse(false, false, true), newCourse(false, true, true),
 	}

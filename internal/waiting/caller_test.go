@@ -217,10 +217,19 @@ func (w *world) waitsOn(c *caller, a *answer) {
 	if a != nil && a.gaveWay() {
 		w.expect(c, c.why, a)
 		if c.t.PutOff(w.at()) || c.why != ByTick {
+			if c.why == ByTick {
+				c.putOffs++
+			}
+			if c.putOffs > 1 {
+				w.wrong("a timed retry is put off again")
+			}
 			return
 		}
 	}
 	tick := c.why == ByTick
+	if tick {
+		c.putOffs = 0
+	}
 	c.t.Note(false, tick)
 	if tick || c.why == ByTurn && !c.t.Ticks(c.s) {
 		c.t.SetTick(c.s.Head, c.delay, w.at())

@@ -191,9 +191,9 @@ func (q *Queue) Position(w *Waiter) int {
 	return most
 }
 
-// Leave takes w out of its lines, and those that are first now become heads. If it
-// is in line on the nodes, has not got the lock, and nobody here takes its place, it
-// leaves those lines, too, and the next process is told of what w may have heard.
+// Leave takes w out of its lines, and those that are first now become heads. If it has not got the lock, and nobody here
+// takes its place, this process leaves the lines of the nodes, if it is in them, and the next one is told of what w may
+// have heard: also of what was meant for one before it, when w had not asked yet.
 func (q *Queue) Leave(w *Waiter, got bool, now time.Time) {
 	firsts := make([]bool, len(w.keys))
 	for i, key := range w.keys {
@@ -225,7 +225,7 @@ func (q *Queue) Leave(w *Waiter, got bool, now time.Time) {
 		if firsts[i] {
 			g.notifyAll()
 		}
-		if g.inLine && !got {
+		if !got && (g.inLine || g.notified != "") {
 			q.pass(key, g.notified, true) // Of a message that is still on its way, Hear tells the next.
 		}
 		g.inLine, g.notified = false, ""

@@ -74,3 +74,13 @@ func TestQueueHearsASlowNodeOnlyBesideOthers(t *testing.T) {
 	assert.True(t, q.State(w).TryAt.Before(soon), "no more are waited for")
 	assert.Empty(t, q.Passes())
 }
+
+// A waiter that leaves before it has asked may have heard of a release that was meant for one before it: the next is told.
+func TestQueueTellsTheNextOfWhatWasMeantForOneThatHasLeft(t *testing.T) {
+	q, now := NewQueue(1, 1, rand.N), time.Now()
+	w := waiter("x")
+	q.Join(w, now)
+	q.Hear(0, "x", "A", now)
+	q.Leave(w, false, now)
+	assert.Equal(t, []Pass{{Key: "x", Digest: "A", Leave: true}}, q.Passes())
+}

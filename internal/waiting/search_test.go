@@ -56,8 +56,9 @@ func (w *world) moves() (all []move) {
 				all = append(all, m)
 			}
 		case holds:
-			m.what = unlock
-			all = append(all, m)
+			if m.what = unlock; c.dies == 0 {
+				all = append(all, m)
+			}
 		}
 		if (c.phase == waits || c.phase == asking) && w.done.giveUps < w.giveUps && !in(w.stay, k) {
 			m.what = giveUp
@@ -86,6 +87,11 @@ func (w *world) moves() (all []move) {
 					all = append(all, m)
 				}
 			}
+		}
+	}
+	if w.prompt && len(all) > 0 {
+		if i := slices.IndexFunc(all, func(m move) bool { return m.what == carry || m.what == act }); i >= 0 {
+			return all[i : i+1]
 		}
 	}
 	if w.held != 0 && w.dies == 0 && slices.ContainsFunc(w.nodes[0][:], func(s stored) bool { return s.token == 1 }) {
@@ -118,7 +124,7 @@ func (w *world) isBusy() bool {
 func (w *world) passing() time.Duration {
 	if w.isBusy() {
 		if w.done.ticks < w.ticks {
-			return time.Millisecond
+			return max(w.lag, ms)
 		}
 		return 0
 	}
@@ -288,7 +294,7 @@ func way(visits []visit, at int) (moves []move) {
 }
 
 // tooMany is more states than a search is to have.
-const tooMany = 200_000
+const tooMany = 2_000_000
 
 // search visits every state, breadth first, and returns the way to one that is wrong, and how many there are.
 func search(l limits) (story []string, states int) {
@@ -339,11 +345,11 @@ func tell(l limits, moves []move, why string) (story []string) {
 
 // key is what tells states apart.
 func (w *world) key() []byte {
-	k := &keyed{w: w, tokens: map[int]int{0: 0, 1: 1}}
+	k := &keyed{w: w, tokens: map[int]int{0: 0, 1: 1, 2: 2}}
 	k.flag(w.behind)
 	k.num(w.done.giveUps, w.done.lost, w.done.ticks, w.done.passes)
 	for _, c := range w.calls {
-		k.num(c.phase, k.token(c.token), int(c.why))
+		k.num(c.phase, k.token(c.token), int(c.why), c.putOffs)
 		k.flag(c.first, c.s.Head, c.s.Alone, c.signal)
 		k.dur(c.began, c.alarm)
 		k.num(int(c.idle))
@@ -499,33 +505,38 @@ type named struct {
 }
 
 var worlds = []named{
-	{"two of a process", limits{calls: []plan{{0, x, 0, false}, {0, x, 0, false}}, held: x, passes: 3, patience: soon}},
-	{"two processes", limits{calls: []plan{{0, x, 0, false}, {1, x, 0, false}}, held: x, passes: 3, patience: soon}},
-	{"two and one", limits{swift: true, calls: []plan{{0, x, 0, false}, {1, x, 0, false}, {0, x, 0, false}}, held: x, passes: 2, patience: soon}},
-	{"who gives up", limits{calls: []plan{{0, x, 0, false}, {1, x, 0, false}}, held: x, giveUps: 1, passes: 2, patience: soon}},
-	{"who gives up before another of its process", limits{calls: []plan{{0, x, 0, false}, {0, x, 0, false}}, held: x, giveUps: 1, passes: 2, patience: soon}},
-	{"who does not listen yet", limits{calls: []plan{{0, x, 0, false}, {1, x, 0, false}}, held: x, deaf: true, passes: 2, patience: soon}},
-	{"newcomers", limits{calls: []plan{{0, x, 0, false}, {1, x, 0, false}, {0, x, 0, false}}, lateCalls: true, passes: 2, patience: soon}},
-	{"who tries once", limits{calls: []plan{{0, x, 0, false}, {1, x, 0, true}}, held: x, lateCalls: true, passes: 2, patience: soon}},
-	{"two nodes", limits{nodes: 2, calls: []plan{{0, x, 0, false}, {1, x, 0, false}}, held: x, passes: 2, patience: soon, orderly: true}},
-	{"three nodes", limits{nodes: 3, calls: []plan{{0, x, 0, false}, {0, x, 0, false}}, held: x, passes: 2, patience: soon, orderly: true}},
-	{"one of three is slow", limits{nodes: 3, slow: true, calls: []plan{{0, x, 0, false}, {0, x, 0, false}}, held: x, passes: 2, patience: soon, orderly: true}},
-	{"different retry delays", limits{calls: []plan{{0, x, time.Hour, false}, {0, x, 30 * time.Minute, false}}, held: x, mixed: true, passes: 4, patience: soon}},
-	{"a timed retry that gives way", limits{calls: []plan{{0, x, 50 * ms, false}, {1, x, 50 * ms, false}}, held: x, passes: 4, patience: soon}},
-	{"the holder dies", limits{calls: []plan{{0, x, 0, false}, {1, x, 0, false}}, held: x, dies: 20 * ms, passes: 3, patience: soon}},
-	{"messages are lost", limits{calls: []plan{{0, x, 300 * ms, false}, {1, x, 300 * ms, false}}, held: x, lost: 1, passes: 4, patience: 301 * ms}},
-	{"two resources, nobody in line", limits{calls: []plan{{0, xy, 0, false}, {0, y, 0, false}}, deaf: true, never: true, passes: 2, patience: soon}},
-	{"a line without a head", limits{swift: true, calls: []plan{{0, y, 70 * ms, false}, {0, xy, 70 * ms, false}, {0, x, 50 * ms, false}}, held: y, dies: time.Hour, passes: 12, patience: soon, orderly: true}},
-	{"a line that has no head any more", limits{swift: true, calls: []plan{{0, x, 0, false}, {0, y, 0, false}, {0, xy, 0, false}, {0, x, 0, false}}, held: xy, giveUps: 1, stay: 14, passes: 1, patience: soon, orderly: true}},
-	{"x and xy", limits{calls: []plan{{0, x, 0, false}, {1, xy, 0, false}}, held: xy, passes: 2, patience: soon}},
-	{"x, y and xy", limits{swift: true, calls: []plan{{0, xy, 0, false}, {0, x, 0, false}, {0, y, 0, false}}, held: xy, passes: 2, patience: soon}},
+	{"two of a process", limits{calls: []plan{{process: 0, wants: x}, {process: 0, wants: x}}, held: x, passes: 3, patience: soon}},
+	{"two processes", limits{calls: []plan{{process: 0, wants: x}, {process: 1, wants: x}}, held: x, passes: 3, patience: soon}},
+	{"two and one", limits{swift: true, calls: []plan{{process: 0, wants: x}, {process: 1, wants: x}, {process: 0, wants: x}}, held: x, passes: 2, patience: soon}},
+	{"who gives up", limits{calls: []plan{{process: 0, wants: x}, {process: 1, wants: x}}, held: x, giveUps: 1, passes: 2, patience: soon}},
+	{"who gives up before another of its process", limits{calls: []plan{{process: 0, wants: x}, {process: 0, wants: x}}, held: x, giveUps: 1, passes: 2, patience: soon}},
+	{"who does not listen yet", limits{calls: []plan{{process: 0, wants: x}, {process: 1, wants: x}}, held: x, deaf: true, passes: 2, patience: soon}},
+	{"newcomers", limits{calls: []plan{{process: 0, wants: x}, {process: 1, wants: x}, {process: 0, wants: x}}, lateCalls: true, passes: 2, patience: soon}},
+	{"who tries once", limits{calls: []plan{{process: 0, wants: x}, {process: 1, wants: x, tries: true}}, held: x, lateCalls: true, passes: 2, patience: soon}},
+	{"two nodes", limits{nodes: 2, calls: []plan{{process: 0, wants: x}, {process: 1, wants: x}}, held: x, passes: 2, patience: soon, orderly: true}},
+	{"three nodes", limits{nodes: 3, calls: []plan{{process: 0, wants: x}, {process: 0, wants: x}}, held: x, passes: 2, patience: soon, orderly: true}},
+	{"one of three is slow", limits{nodes: 3, slow: true, calls: []plan{{process: 0, wants: x}, {process: 0, wants: x}}, held: x, passes: 2, patience: soon, orderly: true}},
+	{"different retry delays", limits{calls: []plan{{process: 0, wants: x, delay: time.Hour}, {process: 0, wants: x, delay: 30 * time.Minute}}, held: x, mixed: true, passes: 4, patience: soon}},
+	{"a timed retry that gives way", limits{calls: []plan{{process: 0, wants: x, delay: 50 * ms}, {process: 1, wants: x, delay: 50 * ms}}, held: x, passes: 4, patience: soon}},
+	{"the holder dies", limits{calls: []plan{{process: 0, wants: x}, {process: 1, wants: x}}, held: x, dies: 20 * ms, passes: 3, patience: soon}},
+	{"messages are lost", limits{calls: []plan{{process: 0, wants: x, delay: 300 * ms}, {process: 1, wants: x, delay: 300 * ms}}, held: x, lost: 1, passes: 4, patience: 301 * ms}},
+	{"two resources, nobody in line", limits{calls: []plan{{process: 0, wants: xy}, {process: 0, wants: y}}, deaf: true, never: true, passes: 2, patience: soon}},
+	{"a line without a head", limits{swift: true, calls: []plan{{process: 0, wants: y, delay: 70 * ms}, {process: 0, wants: xy, delay: 70 * ms}, {process: 0, wants: x, delay: 50 * ms}}, held: y, dies: time.Hour, passes: 12, patience: soon, orderly: true}},
+	{"a line that has no head any more", limits{swift: true, calls: []plan{{process: 0, wants: x}, {process: 0, wants: y}, {process: 0, wants: xy}, {process: 0, wants: x}}, held: xy, giveUps: 1, stay: 14, passes: 1, patience: soon, orderly: true}},
+	{"a release that comes back", limits{swift: true, prompt: true, calls: []plan{{process: 0, wants: x}, {process: 1, wants: x}, {process: 0, wants: x}}, held: x, lateCalls: true, giveUps: 2, passes: 1, patience: soon}},
+	{"a timed retry that gives way twice", limits{swift: true, calls: []plan{{process: 0, wants: x}, {process: 1, wants: x}, {process: 2, wants: x, delay: 20 * ms}}, held: x, orderly: true, prompt: true, lag: 60 * ms, ticks: 2, passes: 2, patience: soon}},
+	{"who keeps what it was told of", limits{swift: true, calls: []plan{{process: 0, wants: xy}, {process: 0, wants: xy}, {process: 1, wants: x, delay: 40 * ms}}, held: x, kept: y, orderly: true, giveUps: 1, passes: 4, patience: KeepTime + soon}},
+	{"another holder dies", limits{calls: []plan{{process: 0, wants: x}, {process: 1, wants: x, tries: true, dies: 20 * ms}}, held: x, dies: 20 * ms, lateCalls: true, passes: 4, patience: soon}},
+	{"x and xy", limits{calls: []plan{{process: 0, wants: x}, {process: 1, wants: xy}}, held: xy, passes: 2, patience: soon}},
+	{"x, y and xy", limits{swift: true, calls: []plan{{process: 0, wants: xy}, {process: 0, wants: x}, {process: 0, wants: y}}, held: xy, passes: 2, patience: soon}},
 }
 
 // large take a minute together.
 var large = []named{
-	{"who gives up before others", limits{calls: []plan{{0, x, 0, false}, {0, x, 0, false}, {1, x, 0, false}}, held: x, giveUps: 1, passes: 1, patience: soon, orderly: true}},
-	{"one of three is slow", limits{nodes: 3, slow: true, calls: []plan{{0, x, 0, false}, {1, x, 0, false}}, held: x, passes: 1, patience: soon, orderly: true}},
-	{"three nodes", limits{nodes: 3, calls: []plan{{0, x, 0, false}, {1, x, 0, false}}, held: x, passes: 1, patience: soon, orderly: true}},
+	{"a release that comes back", limits{swift: true, calls: []plan{{process: 0, wants: x}, {process: 1, wants: x}, {process: 0, wants: x}}, held: x, lateCalls: true, giveUps: 2, passes: 1, patience: soon}},
+	{"who gives up before others", limits{calls: []plan{{process: 0, wants: x}, {process: 0, wants: x}, {process: 1, wants: x}}, held: x, giveUps: 1, passes: 1, patience: soon, orderly: true}},
+	{"one of three is slow", limits{nodes: 3, slow: true, calls: []plan{{process: 0, wants: x}, {process: 1, wants: x}}, held: x, passes: 1, patience: soon, orderly: true}},
+	{"three nodes", limits{nodes: 3, calls: []plan{{process: 0, wants: x}, {process: 1, wants: x}}, held: x, passes: 1, patience: soon, orderly: true}},
 }
 
 // Of calls that wait, those of a process get what they wait for in their order, nobody stays in line for nothing, and

@@ -22,6 +22,7 @@ type plan struct {
 	wants   uint8         // resources, as a set
 	delay   time.Duration // between its timed retries; 0: a long time
 	tries   bool          // it makes one attempt
+	dies    time.Duration // its lock lives for so long, and it never releases it; 0: it may
 }
 
 // Limits say how a world is, and how often what may happen.
@@ -29,6 +30,8 @@ type limits struct {
 	nodes     int // 0: 1
 	calls     []plan
 	held      uint8         // resources that a stranger has at first
+	kept      uint8         // and those that another one has for ever
+	lag       time.Duration // that passes while something is on its way; 0: a millisecond
 	dies      time.Duration // when its keys expire; 0: never
 	deaf      bool          // processes listen some time after somebody has begun to wait
 	never     bool          // or not at all
@@ -38,9 +41,10 @@ type limits struct {
 	lateCalls bool          // calls may begin when others have ended
 	orderly   bool          // calls begin one after the other has asked, and before anything else happens
 	stay      uint8         // calls that do not give up, as a set
+	prompt    bool          // calls look, and nodes carry out, before anything else happens
 	swift     bool          // what the nodes have carried out is heard of at once
 
-	giveUps, lost, ticks, passes int // calls; messages; ms while something is on its way; instants to which time goes on
+	giveUps, lost, ticks, passes int // calls; messages; lags while something is on its way; instants to which time goes on
 }
 
 // A world is all of it.
@@ -144,6 +148,7 @@ type caller struct {
 	why       Reason // of the attempt that is under way
 	s         State
 	first     bool          // it is the first, before it waits
+	putOffs   int           // how often its timed retry was put off
 	signal    bool          // it is to look
 	alarm     time.Duration // when it looks by itself; 0: never
 	idle      time.Duration // for how long what it waits for is free
@@ -173,13 +178,16 @@ func in(s uint8, r int) bool { return s>>r&1 != 0 }
 func half(d time.Duration) time.Duration { return d / 2 }
 
 func newWorld(l limits) *world {
-	w := &world{limits: l, tokens: 1}
+	w := &world{limits: l, tokens: 2}
 	n := max(l.nodes, 1)
 	w.nodes = make([]store, n)
 	for i := range w.nodes {
 		for r := range resources {
 			if in(l.held, r) {
 				w.nodes[i][r].token, w.nodes[i][r].until = 1, l.dies
+			}
+			if in(l.kept, r) {
+				w.nodes[i][r].token = 2
 			}
 		}
 	}
@@ -291,7 +299,9 @@ func (n *store) lock(w *world, k int, q request) (v vote) {
 			if q.line {
 				s.leave(k)
 			}
-			s.token, s.until = q.token, 0
+			if s.token, s.until = q.token, 0; w.calls[q.call].dies > 0 {
+				s.until = w.now + w.calls[q.call].dies
+			}
 		}
 	}
 	v.yes = true

@@ -66,6 +66,7 @@ var outcomes = []named{
 	{"somebody has it on three of five", limits{nodes: 5, clients: 1, trip: ms, swift: true, held: holders{1, 1, 1}, mute: 16, comesTo: "taken", max: budget{ticks: 1}}},
 	{"a standstill", limits{nodes: 3, clients: 1, trip: 10 * ms, swift: true, unit: 30 * ms, patience: 20 * ms, ttl: 1000 * ms, mute: 1, comesTo: "granted", max: budget{ticks: 3, stops: 1}}},
 	{"a leftover and a slow node", limits{nodes: 3, clients: 1, least: ms, trip: ms, takes: [maxNodes]time.Duration{0, 0, 150 * ms}, slow: true, swift: true, held: holders{1}, patience: 250 * ms, ttl: 1000 * ms, comesTo: "granted"}},
+	{"a raise that takes long", limits{nodes: 3, clients: 1, least: 6 * ms, trip: 6 * ms, swift: true, patience: 10 * ms, ttl: 100 * ms, fenced: true, counters: byNode{5, 9, 7}, comesTo: "granted"}},
 	{"a raise", limits{nodes: 3, clients: 1, trip: ms, patience: 20 * ms, ttl: 100 * ms, fenced: true, counters: byNode{5, 9, 7}, comesTo: "granted", max: budget{ticks: 1}}},
 	{"a raise that is refused", limits{nodes: 3, clients: 1, trip: ms, patience: 20 * ms, ttl: 100 * ms, fenced: true, counters: byNode{5, 9, 7}, leaves: 1, comesTo: "granted", max: budget{ticks: 1}}},
 	{"a raise by the largest that is refused", limits{nodes: 3, clients: 1, trip: ms, patience: 20 * ms, ttl: 100 * ms, fenced: true, counters: byNode{5, 7, 9}, leaves: 4, comesTo: "granted", max: budget{ticks: 1}}},
