@@ -136,7 +136,12 @@ func (w *world) passing() time.Duration {
 			}
 		}
 	}
-	if w.done.passes < w.passes || next == 0 {
+	for _, s := range w.nodes[0] { // Until then nothing is free.
+		if left := s.until - w.now; s.until != 0 && left > 0 && next > 0 {
+			next = min(next, left)
+		}
+	}
+	if w.done.passes < w.passes {
 		return next
 	}
 	return 0
