@@ -526,7 +526,7 @@ var worlds = []named{
 	{"the holder dies", limits{calls: []plan{{process: 0, wants: x}, {process: 1, wants: x}}, held: x, dies: 20 * ms, passes: 3, patience: soon}},
 	{"messages are lost", limits{calls: []plan{{process: 0, wants: x, delay: 300 * ms}, {process: 1, wants: x, delay: 300 * ms}}, held: x, lost: 1, passes: 4, patience: 301 * ms}},
 	{"two resources, nobody in line", limits{calls: []plan{{process: 0, wants: xy}, {process: 0, wants: y}}, deaf: true, never: true, passes: 2, patience: soon}},
-	{"a line without a head", limits{swift: true, calls: []plan{{process: 0, wants: y, delay: 70 * ms}, {process: 0, wants: xy, delay: 70 * ms}, {process: 0, wants: x, delay: 50 * ms}}, held: y, dies: time.Hour, passes: 12, patience: soon, orderly: true}},
+	{"a line without a head", limits{swift: true, calls: []plan{{process: 0, wants: y, delay: 70 * ms}, {process: 0, wants: xy, delay: 70 * ms}, {process: 0, wants: x, delay: 50 * ms}}, held: y, prompt: true, passes: 12, patience: soon, orderly: true}},
 	{"a line that has no head any more", limits{swift: true, calls: []plan{{process: 0, wants: x}, {process: 0, wants: y}, {process: 0, wants: xy}, {process: 0, wants: x}}, held: xy, giveUps: 1, stay: 14, passes: 1, patience: soon, orderly: true}},
 	{"a release that comes back", limits{swift: true, prompt: true, calls: []plan{{process: 0, wants: x}, {process: 1, wants: x}, {process: 0, wants: x}}, held: x, lateCalls: true, giveUps: 2, passes: 1, patience: soon}},
 	{"a timed retry that gives way twice", limits{swift: true, calls: []plan{{process: 0, wants: x}, {process: 1, wants: x}, {process: 2, wants: x, delay: 20 * ms}}, held: x, orderly: true, prompt: true, lag: 60 * ms, ticks: 2, passes: 2, patience: soon}},
