@@ -1,6 +1,8 @@
 package quorum
 
 import (
+	"time"
+
 	"github.com/seed6c881748/redlock/internal/node"
 	"github.com/seed6c881748/redlock/test/server"
 )
@@ -12,7 +14,7 @@ func (w *world) carry(cl *claim, i int, m message) (out reply) {
 		wants = w.wants[0]
 	}
 	out = reply{task: m.task, round: m.round, stance: node.No, sent: m.sent}
-	if w.now < w.closed[i] && (m.task == lockTask || m.task == repairTask) {
+	if m.task == lockTask && in(w.refuse[cl.who], i) || w.now < w.closed[i] && (m.task == lockTask || m.task == repairTask && w.careless != repairInQuarantine) {
 		out.stance, out.fault = node.Silent, refuses
 		return out
 	}
@@ -25,10 +27,16 @@ func (w *world) carry(cl *claim, i int, m message) (out reply) {
 			out.fence = m.aim
 		}
 	case extendTask:
-		out.stance = n.Extend(token, wants, until, cl.fence)
+		out.stance = w.extend(n, token, wants, until-w.shorter, cl.fence)
 	case repairTask:
+		if w.careless == repairOfAnothers {
+			*n = server.Server{}
+		}
 		out.stance = n.Repair(token, wants, until, cl.fence)
 	case releaseTask:
+		if w.careless == releaseOfAnothers {
+			token = n[0].Token
+		}
 		out.stance = n.Release(token, wants)
 	}
 	if in(w.leaves, i) && token == 1 {
@@ -64,6 +72,19 @@ func (w *world) locks(cl *claim, i int, out *reply) {
 	if !in(w.unnamed, i) {
 		out.holder = uint8(holder)
 	}
+}
+
+// extend is an extension.
+func (w *world) extend(n *server.Server, token int, wants uint8, until time.Duration, fence int64) node.Stance {
+	switch all, _, _, _, _ := n.Look(token, wants); {
+	case w.careless == extensionShortens && all:
+		n[0].Until = until
+	case w.careless == extensionOfAnothers && n[0].Token != 0:
+		n[0].Token = token
+	case w.careless == extensionCreates:
+		return n.Repair(token, wants, until, fence)
+	}
+	return n.Extend(token, wants, until, fence)
 }
 
 // raises is a raise.

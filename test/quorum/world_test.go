@@ -37,10 +37,12 @@ type limits struct {
 	mute, down, unnamed        uint8                   // sets of nodes that answer nothing, that are not asked, and that name no holder
 	takes                      [maxNodes]time.Duration // to answer of late, as the rules are told
 	slow                       bool                    // they do take as long
+	refuse                     [maxClients]uint8       // sets of nodes that answer a client's lock requests with an error
+	stable                     uint8                   // set of nodes that do not restart, and are not repaired
 	tries                      [maxClients]uint8       // how often a client asks for a lock
 	digests                    string                  // of the tokens, one letter for each
 	anyExpiry                  bool                    // keys may go at any time. Nothing is said of validities then
-	unquarantined              bool                    // a node that has restarted grants at once
+	shorter                    time.Duration           // by which an extension's ttl is
 	untimed                    bool                    // no time passes
 	together                   bool                    // all clients begin before anything else
 	swift                      bool                    // what a node has carried out is heard of at once
@@ -96,6 +98,20 @@ const (
 	raisesAbove         // a raise is acknowledged where the counter is above the fence already
 	raisesAnybodys      // a raise does not look at the token
 	countsNothing       // a grant does not count
+
+	noDrift             // nothing comes off the ttl for clocks that run at different rates
+	driftOfOneClock     // the error of one clock does, not that of two
+	lateStart           // the start is read when the answers are there
+	extensionFromItsEnd // an extension counts from its answers
+	lateExtension       // an extension counts though it is decided after the old Until
+	extensionShortens   // an extension by less makes the life of a key shorter
+	extensionOfAnothers // an extension takes a key, whoever has it
+	extensionCreates    // an extension also creates a key, and does so in quarantine
+	repairOfAnothers    // a repair takes a key, whoever has it
+	repairInQuarantine  // a repair creates a key in quarantine
+	lockInQuarantine    // a node grants locks in quarantine
+	shortQuarantine     // the quarantine is a bit too short
+	releaseOfAnothers   // a release deletes a key, whoever has it
 )
 
 // A task is what a request asks a node for.
@@ -321,7 +337,16 @@ func (l *limits) need() int {
 	return l.nodes/2 + 1
 }
 
-func (l *limits) validity() time.Duration     { return l.ttl - l.drift }
+func (l *limits) validity() time.Duration {
+	switch l.careless {
+	case noDrift:
+		return l.ttl
+	case driftOfOneClock:
+		return l.ttl - l.drift/2
+	}
+	return l.ttl - l.drift
+}
+
 func in(set uint8, i int) bool                { return set>>i&1 != 0 }
 func (w *world) mono(c *client) time.Duration { return w.now - c.slept }
 func (w *world) at(c *client) time.Time       { return epoch.Add(w.mono(c)) }
