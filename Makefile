@@ -28,7 +28,7 @@ NESTED := $(patsubst ./%/go.mod,%,$(shell find . -mindepth 2 -name go.mod -not -
 INTERNAL := bench bench/etcd compat proof test/publish
 
 # What make check does besides make cover, one after the other: each has as much at a time as there are cores.
-CHECKS := test-race fmt-check vet lint matrix-short tidy-check deps-check cross nested spec snippets bench-smoke quickstart mutants-short
+CHECKS := test-race fmt-check vet lint matrix-short tidy-check deps-check cross nested snippets bench-smoke quickstart mutants-short
 
 # As many heavy processes run at a time: compilers, test binaries, linters. The go command has as many by itself, so where
 # several of it run at a time, each has one; proof/mutants sees to that itself.
@@ -110,7 +110,7 @@ check-rest: ## everything that CI runs but make cover
 
 # The numbers of seeds, rounds and servers that make check leaves out.
 .PHONY: nightly
-nightly: full race oldest matrix lint-internal cross-all mutants soak spec-long world-full quorum-full packages-test ## all tests at full size, all servers, all mutants, packages
+nightly: full race oldest matrix lint-internal cross-all mutants soak world-full quorum-full packages-test ## all tests at full size, all servers, all mutants, packages
 
 .PHONY: vet
 vet: ## go vet
@@ -249,18 +249,6 @@ mutants-short: tools ## the same with a part of them
 	@mkdir -p $(BUILD)
 	cd proof && $(GO) run ./mutants -subset -json '$(CURDIR)/$(BUILD)/mutants.json'
 
-.PHONY: spec
-spec: tools ## search proof/spec, the lease in time, with Spin: right rules to the end, broken ones for an error
-	cd proof && $(GO) run ./spec
-
-.PHONY: spec-long
-spec-long: tools ## the same, and larger sizes: minutes
-	cd proof && $(GO) run ./spec -long
-
-.PHONY: spec-traces
-spec-traces: tools ## write proof/spec/traces.md, what broken rules lead to, after a change of a rule
-	cd proof && $(GO) run ./spec -write
-
 # The coverage of the library's packages, by all tests. It needs no more than the small ones. They run with the
 # oldest Go, as those with the race detector run with this one. Where that Go cannot be had, this says so and
 # takes this one, and fails if CI=true. The code in documents needs all modules compiled, which one Go is enough for.
@@ -355,7 +343,7 @@ peers: tools ## other libraries and this one under the same faults, TIME=30s eac
 
 .PHONY: prove
 prove: TIME = 15m
-prove: tools ## what shows that promises are kept, and a report: mutants, seeds, models, specification, chaos, others; TIME=15m at most. Writes build/prove
+prove: tools ## what shows that promises are kept, and a report: mutants, seeds, searches, chaos, others; TIME=15m at most. Writes build/prove
 	cd proof && $(GO) run ./prove -time $(TIME) -seed $(SEED) -out '$(CURDIR)/$(BUILD)/prove'
 
 # It takes minutes to compile, so what needs it runs at night.

@@ -5,7 +5,6 @@
 #   redis-server   or valkey-server: the tests start their own, on free ports
 #   chromium       where CI=true: tests look at the pages of redlockhttp and of proof/timeline
 #   node, npm      where CI=true: compat/ has clients for node contend with this library's
-#   spin           where CI=true: make spec searches proof/spec with it, and with a C compiler
 #   postgres,      where CI=true: the servers of PostgreSQL and MariaDB, for the tests of fencing and of
 #   mariadbd       integrations with migration tools
 #   bash, ps       the tests of the command line tool use them
@@ -62,7 +61,6 @@ missing() { # prints one word per thing that is missing
 	[ "${CI:-}" != true ] || has chromium || echo chromium
 	[ "${CI:-}" != true ] || has node || echo node
 	[ "${CI:-}" != true ] || has npm || echo npm
-	[ "${CI:-}" != true ] || has spin || echo spin
 	[ "${CI:-}" != true ] || has_postgres || echo postgres
 	[ "${CI:-}" != true ] || has_mariadb || echo mariadb
 	has bash || echo bash
@@ -98,7 +96,6 @@ packages() { # of manager $1, for the missing things $2
 		*:man) echo man-db ;;
 		*:lintian) echo lintian ;;
 		*:chromium) echo chromium ;;
-		*:spin) echo spin ;;
 		apk:node | dnf:node | apt-get:node) echo nodejs ;;
 		brew:node) echo node ;;
 		brew:npm) ;;

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/seed6c881748/redlock/internal/brief"
 	"github.com/seed6c881748/redlock/proof/judge"
 )
 
@@ -136,32 +135,6 @@ func readModels(output string) (f figures, err error) {
 	f.Says = fmt.Sprintf("%d searches, %.1f million states. %d worlds were broken on purpose, and in each of them it was found.",
 		len(searches), sum(searches, 1)/1e6, broken)
 	f.Fine = "Nothing was wrong in the others."
-	return f, nil
-}
-
-var (
-	searched = regexp.MustCompile(`(?m)^the right rules, (.*): (\d+) states in ([\d.]+) s$`)
-	variant  = regexp.MustCompile(`(?m)^(\S+): (\d+) states in ([\d.]+) s, an error in (\d+) steps$`)
-)
-
-// readSpec sums up what Spin has searched. A size that it has not searched to the end, or a broken rule of which it has
-// found nothing, is a failure of the command.
-func readSpec(output string) (f figures, err error) {
-	right, broken := searched.FindAllStringSubmatch(output, -1), variant.FindAllStringSubmatch(output, -1)
-	if len(right) == 0 || len(broken) == 0 {
-		return f, errors.New("the output tells of no search: are spin and gcc there?")
-	}
-	f.Head = []string{"rules", "states", "took (s)", "result"}
-	for _, m := range right {
-		f.Rows = append(f.Rows, []string{"right, " + m[1], m[2], m[3], "no error"})
-	}
-	for _, m := range broken {
-		f.Rows = append(f.Rows, []string{m[1], m[2], m[3], "an error in " + m[4] + " steps"})
-	}
-	f.Notes = []string{"N are nodes, C clients, TTL is in ticks, with KEEP nodes also restart with their data. proof/spec/traces.md has the errors."}
-	f.Says = fmt.Sprintf("The right rules in %s: %.1f million states, all of them. %d rules were broken on purpose, and each error was found.",
-		brief.Count(len(right), "size"), sum(right, 2)/1e6, len(broken))
-	f.Fine = "Nothing was wrong with the right rules."
 	return f, nil
 }
 

@@ -96,7 +96,7 @@ func TestStepReadsNothingOld(t *testing.T) {
 	s := step{Args: []string{"version"}, File: old, read: readSimulation}
 	require.Equal(t, failed, s.run(t.Context(), later()).Result)
 	for _, s := range steps(time.Minute, 1, "folder") {
-		require.Equal(t, s.Name == "models" || s.Name == "spec", s.File == "", "%s reads a file, which may be old", s.Name)
+		require.Equal(t, s.Name == "models", s.File == "", "%s reads a file, which may be old", s.Name)
 	}
 }
 
@@ -164,13 +164,6 @@ func TestFiguresAreRead(t *testing.T) {
 		require.ErrorContains(t, err, name+" has not run")
 	}
 	_, err = readModels(strings.ReplaceAll(ran, "states", "stares"))
-	require.ErrorContains(t, err, "no search")
-
-	f, err = readSpec("the right rules, -DN=3 -DC=2: 2000000 states in 5.4 s\nno-drift: 183737 states in 2.3 s, an error in 11 steps\n")
-	require.NoError(t, err)
-	require.Equal(t, "The right rules in 1 size: 2.0 million states, all of them. 1 rules were broken on purpose, and each error was found.", f.Says)
-	require.Equal(t, [][]string{{"right, -DN=3 -DC=2", "2000000", "5.4", "no error"}, {"no-drift", "183737", "2.3", "an error in 11 steps"}}, f.Rows)
-	_, err = readSpec("spec: skipped: no spin\n")
 	require.ErrorContains(t, err, "no search")
 
 	f, err = readMutants(file(`{"all":9,"mutants":[{"outcome":"killed"},{"outcome":"killed"},{"outcome":"explained"}]}`))

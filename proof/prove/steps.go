@@ -7,7 +7,7 @@ import (
 )
 
 // shares are what each step has of the whole time, in hundredths.
-var shares = map[string]int{"chaos": 24, "simulation": 28, "models": 8, "spec": 4, "mutants": 23, "peers": 13}
+var shares = map[string]int{"chaos": 24, "simulation": 28, "models": 12, "mutants": 23, "peers": 13}
 
 // share is the time of a step, compiling included.
 func share(whole time.Duration, name string) time.Duration {
@@ -64,12 +64,6 @@ func steps(whole time.Duration, seed uint64, folder string) []step {
 			What: "The library's own rules, of a node and of attempts, over every order in which messages can be sent, lost, delayed, repeated and " +
 				"answered, for small settings: can two clients have a lock or a fence, can a key stay behind, can somebody wait for ever?",
 			Dir: "..", Args: []string{"test", "-count=1", "-v", "-timeout=60m", "-run", "World|Quorum", "./test/world", "./test/quorum"}, read: readModels,
-		},
-		{
-			Name: "spec", Title: "A specification, searched by Spin",
-			What: "The rules of a lease in time, apart from the code: clocks that run at different rates, messages that come late, again " +
-				"or never, restarts without data. Is there ever a moment with two holders? And with each rule broken, is one found?",
-			Args: []string{"run", "./spec"}, read: readSpec,
 		},
 		{
 			Name: "mutants", Title: "Deliberate mistakes that tests must notice",
