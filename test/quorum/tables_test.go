@@ -90,6 +90,7 @@ func prompt(nodes, clients int, change func(l *limits)) limits {
 // splits are of several clients that begin together: exactly one wins.
 var splits = []named{
 	{"two on two", prompt(2, 2, func(l *limits) { l.lucks = 3 })},
+	{"two on two, far away", prompt(2, 2, func(l *limits) { l.lucks, l.least, l.trip, l.patience = 3, 15*ms, 15*ms, 250*ms })},
 	{"two on two, the other way round", prompt(2, 2, func(l *limits) { l.digests = "bacdfehgjilknmpo" })},
 	{"two on one", prompt(1, 2, nil)},
 	{"two on three, one is down", prompt(3, 2, func(l *limits) { l.lucks, l.down = 3, 1 })},
@@ -136,6 +137,7 @@ var holds = []named{
 	{"broken connections", limits{nodes: 1, clients: 1, ttl: 4 * ms, max: budget{ticks: 2, extends: 1, unlocks: 1, breaks: 2, lates: 1}}},
 	{"repairs", limits{nodes: 2, clients: 1, ttl: 4 * ms, swift: true, max: budget{ticks: 1, extends: 1, unlocks: 1, flushes: 1, repairs: 1}}},
 	{"released by another process", limits{nodes: 3, clients: 2, foreign: true, swift: true, least: ms, trip: ms, max: budget{flushes: 1, faults: 1}}},
+	{"released by another process, one node is silent", limits{nodes: 3, clients: 2, foreign: true, swift: true, mute: 4, max: budget{flushes: 1}}},
 	{"released by another process, two nodes", limits{nodes: 2, clients: 2, foreign: true, swift: true, max: budget{ticks: 1, giveUps: 1}}},
 	{"released by another process, four nodes", limits{nodes: 4, clients: 2, foreign: true, swift: true, least: ms, trip: ms, max: budget{flushes: 1}}},
 }
