@@ -31,7 +31,6 @@ type Lock struct {
 	hold     *hold         // nil before the first KeepAlive
 	wanted   chan struct{} // of Wanted; nil before its first call
 	isWanted bool          // it is closed
-	oneOf    int32         // so many locks serve the same waiters, 0 for one; see want
 
 	released releaseState
 	entry    clockwatch.Entry // the watch's
@@ -162,7 +161,7 @@ func (l *Lock) Wanted() <-chan struct{} {
 func (l *Lock) want() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.wanted != nil && !l.isWanted && rand.N(max(l.oneOf, 1)) == 0 {
+	if l.wanted != nil && !l.isWanted && rand.N(max(l.o.oneOf, 1)) == 0 {
 		l.isWanted = true
 		close(l.wanted)
 	}

@@ -87,6 +87,7 @@ type options struct {
 	backoff        func(attempt int) time.Duration // instead of retryDelay; nil: none
 	retryIf        func(error) bool                // nil: retryDefault
 	onBehalf       *calls.Since                    // of those on whose behalf a call waits; nil: it does for itself
+	oneOf          int32                           // so many locks serve the same waiters; 0: one
 	driftFactor    float64
 	nodeTimeout    time.Duration
 	connectTimeout time.Duration

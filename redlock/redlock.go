@@ -266,21 +266,15 @@ func init() {
 		}
 		return c.Exit
 	}
-	settings.OneOf = func(l any, k int) {
-		lock := l.(*Lock)
-		lock.mu.Lock()
-		defer lock.mu.Unlock()
-		lock.oneOf = int32(k)
-	}
-	settings.OnBehalf = func(since *calls.Since) any {
-		return option(nil, func(o *options) { o.onBehalf = since })
+	settings.Slot = func(since *calls.Since, k int) any {
+		return option(nil, func(o *options) { o.onBehalf, o.oneOf = since, int32(k) })
 	}
 	settings.SetDifferences = func(label string, names, answers []string) any { return setDifferences(label, names, answers) }
 	settings.Use = func(l any) { l.(*Lock).use() }
 	settings.Unused = func(l any) { l.(*Lock).claim.keptUntil.Store(nil) }
 	settings.Inside = func(r any) settings.Parts {
 		c := &r.(*Redlock).core
-		return settings.Parts{WallOffset: &c.wallOffset, Clock: c.clock, Queue: c.line, Gate: c.admission}
+		return settings.Parts{WallOffset: &c.wallOffset, Clock: c.clock, Line: c.line, Gate: c.admission}
 	}
 	settings.Of = func(r any) settings.Settings {
 		o := &r.(*Redlock).defaults

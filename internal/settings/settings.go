@@ -5,6 +5,9 @@ package settings
 import (
 	"sync/atomic"
 	"time"
+
+	"github.com/seed6c881748/redlock/internal/calls"
+	"github.com/seed6c881748/redlock/internal/clockwatch"
 )
 
 // Settings are what a check of the nodes depends on.
@@ -32,19 +35,15 @@ var Enter func(r any) (exit func())
 // not tell the library by any call but Unlock.
 var Unused func(lock any)
 
-// OneOf says of a *redlock.Lock that it is one of k which serve the same waiters: of all k about one is to make room
-// for them at a time, and not each; see redlock.Lock.Wanted.
-var OneOf func(lock any, k int)
-
 // Use says of an unused *redlock.Lock that somebody may work under it from now on. WithMinHold counts from here.
 var Use func(lock any)
 
-// Parts of a Redlock. What they are is in packages that import none of ours for it: their users know the types.
+// Parts of a Redlock.
 type Parts struct {
 	WallOffset *atomic.Int64 // added to what the wall clock says, in ns
-	Clock      any           // a *clockwatch.Clock
-	Queue      any           // a *calls.Line
-	Gate       any           // a *calls.Gate
+	Clock      *clockwatch.Clock
+	Line       *calls.Line
+	Gate       *calls.Gate
 }
 
 // Inside returns what a test may look at, or change, in a *redlock.Redlock.
@@ -54,7 +53,8 @@ var Inside func(r any) Parts
 // names. One that is empty, or no answer, is a node of which nothing is known.
 var SetDifferences func(label string, names, answers []string) (differences any)
 
-// OnBehalf returns a redlock.Option by which a call of Lock is shown among those that wait as long as somebody does on
-// whose behalf it waits: since then, or nil inside for its own time. Package semaphore has one call go on for many
-// callers, each of whom waits for moments.
-var OnBehalf func(since *atomic.Pointer[time.Time]) (option any)
+// Slot returns a redlock.Option for a lock that is one of k which serve the same waiters: of all k about one is to make
+// room for them at a time, and not each; see redlock.Lock.Wanted. A call of Lock is shown among those that wait as long
+// as somebody does on whose behalf it waits: since then, or nil inside for its own time. Package semaphore has one call
+// go on for many callers, each of whom waits for moments.
+var Slot func(since *calls.Since, k int) (option any)

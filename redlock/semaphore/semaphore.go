@@ -69,7 +69,7 @@ func New(r *redlock.Redlock, name string, k int, ttl time.Duration, opts ...redl
 	}
 	pace := max(200*time.Millisecond, time.Duration(k)*20*time.Millisecond)
 	s.opts = append(slices.Clip(opts), redlock.WithRetryCount(-1), redlock.WithRetryBackoff(func(int) time.Duration { return pace }),
-		settings.OnBehalf(&s.waits).(redlock.Option))
+		settings.Slot(&s.waits, k).(redlock.Option))
 
 	// A call whose context has ended checks its other arguments first, and sends nothing. No slot's name
 	// is longer than the last one's.
@@ -112,7 +112,6 @@ type contextPermits struct {
 // permit returns the permit of a slot that was won. Nobody has it before [Permit.use].
 func (s *Semaphore) permit(l *redlock.Lock, slot int) *Permit {
 	settings.Unused(l)
-	settings.OneOf(l, len(s.slots))
 	s.won[slot].Store(l)
 	return &Permit{l, slot, permitKey{s.r, s.name}}
 }

@@ -38,7 +38,7 @@ var mayImport = map[string][]string{
 	"internal/node":       {"internal/brief"},
 	"internal/quarantine": {"internal/brief", "internal/conn", "internal/link", "internal/node"},
 	"internal/sets":       {"internal/tokens"},
-	"internal/settings":   {},
+	"internal/settings":   {"internal/calls", "internal/clockwatch"},
 	"internal/tokens":     {"internal/brief"},
 	"internal/waiting":    {"internal/admission"},
 	"redlock": {

@@ -228,11 +228,11 @@ func WallOffset(r *redlock.Redlock) *atomic.Int64 { return settings.Inside(r).Wa
 
 // ClockOf returns what says by how much a Redlock's monotonic clock is behind.
 func ClockOf(r *redlock.Redlock) *clockwatch.Clock {
-	return settings.Inside(r).Clock.(*clockwatch.Clock)
+	return settings.Inside(r).Clock
 }
 
 // LineOf returns those who wait in this process.
-func LineOf(r *redlock.Redlock) *calls.Line { return settings.Inside(r).Queue.(*calls.Line) }
+func LineOf(r *redlock.Redlock) *calls.Line { return settings.Inside(r).Line }
 
 // WaitersOf returns of how many resources something is known there, and how many wait.
 func WaitersOf(r *redlock.Redlock) (resources, waiters int) {
@@ -242,7 +242,7 @@ func WaitersOf(r *redlock.Redlock) (resources, waiters int) {
 
 // AdmissionOf returns what decides how many of its calls may ask the nodes at the same time.
 func AdmissionOf(r *redlock.Redlock) *calls.Gate {
-	return settings.Inside(r).Gate.(*calls.Gate)
+	return settings.Inside(r).Gate
 }
 
 // Validity is how long a lock of this ttl lasts from the start of its attempt, with the default
