@@ -63,7 +63,7 @@ func final(kind lease.Kind, need, spare int) func(t tally) lease.Verdict {
 // ought is what a round's votes come to. It is in time if the validity that a quorum gives has not ended.
 func (w *world) ought(c *client, cl *claim, r *round) lease.Verdict {
 	t := r.tally()
-	need, spare := w.need(), w.limits.nodes-w.need()
+	need, spare := w.need(len(r.Ballots)), w.spare(r)
 	v := truth(t, final(r.Kind, need, spare))
 	switch {
 	case r.aim != 0 && v != lease.Granted && t.yes+t.pending < need:
@@ -97,7 +97,7 @@ func (w *world) withoutSlow(c *client, r *round, t tally) lease.Verdict {
 		}
 	}
 	t.silent, t.pending = t.silent+t.pending, 0
-	if v := truth(t, final(r.Kind, w.need(), w.limits.nodes-w.need())); v == lease.Taken && t.no > 0 {
+	if v := truth(t, final(r.Kind, w.need(len(r.Ballots)), w.spare(r))); v == lease.Taken && t.no > 0 {
 		return v
 	}
 	return lease.Undecided
@@ -148,7 +148,7 @@ func (w *world) checkVote(c *client, cl *claim, r *round, i int, out bool, befor
 }
 
 func (w *world) standing(r *round) lease.Verdict {
-	return truth(r.tally(), final(r.Kind, w.need(), w.limits.nodes-w.need()))
+	return truth(r.tally(), final(r.Kind, w.need(len(r.Ballots)), w.spare(r)))
 }
 
 // checkVerdict looks at what a vote has decided.
@@ -166,7 +166,7 @@ func (w *world) checkVerdict(c *client, cl *claim, before, r *round, e lease.Eff
 		told = r.Latest
 	}
 	v := w.ought(c, cl, r)
-	if before.Stage >= lease.Gathering && r.tally().yes < w.need() {
+	if before.Stage >= lease.Gathering && r.tally().yes < w.need(len(r.Ballots)) {
 		v = lease.Undecided
 	}
 	if told != v {
@@ -194,7 +194,7 @@ func (w *world) checkEffects(c *client, r *round, e lease.Effect) {
 	twice(&c.split, lease.Split, "votes are split twice")
 	twice(&r.raised, lease.Raised, "counters are found to differ twice")
 	if e.Has(lease.Decided) {
-		if r.decided&q != 0 && (r.Contest == nil || r.was != lease.Taken || r.tally().yes < w.need()) {
+		if r.decided&q != 0 && (r.Contest == nil || r.was != lease.Taken || r.tally().yes < w.need(len(r.Ballots))) {
 			w.wrong("a question is decided twice")
 		}
 		r.decided, r.was = r.decided|q, r.Latest
@@ -231,7 +231,7 @@ func (w *world) checkStep(c *client, r *round, e lease.Effect) {
 	if r.Stage == lease.Leading && r.Question == 0 {
 		w.wrong("a claim leads that has not asked again")
 	}
-	if _, most, _ := r.seen(); r.Stage == lease.Gathering && !r.gathers && r.Question == 0 && (most >= w.need() || r.turn != 0) {
+	if _, most, _ := r.seen(); r.Stage == lease.Gathering && !r.gathers && r.Question == 0 && (most >= w.need(len(r.Ballots)) || r.turn != 0) {
 		w.wrong("a claim contends for what others have, or for their turn")
 	}
 	r.gathers = r.Stage == lease.Gathering
@@ -252,11 +252,11 @@ func (w *world) checkContest(c *client, before, r *round, e lease.Effect) {
 	}
 	leads := mine > most || mine == most && before.Digest(before.Token) < rival
 	switch {
-	case e.Has(lease.Ask) && (!leads || most >= w.need() || mine == 0):
+	case e.Has(lease.Ask) && (!leads || most >= w.need(len(r.Ballots)) || mine == 0):
 		w.wrong("a claim goes on that does not lead")
-	case r.Verdict == lease.Behind && (leads || mine == 0 || most >= w.need()):
+	case r.Verdict == lease.Behind && (leads || mine == 0 || most >= w.need(len(r.Ballots))):
 		w.wrong("a claim gives way that leads, or to what others hold")
-	case r.Stage == lease.Over && r.Verdict == lease.Taken && mine > 0 && most < w.need() && !r.Contest.IsOver(w.at(c)):
+	case r.Stage == lease.Over && r.Verdict == lease.Taken && mine > 0 && most < w.need(len(r.Ballots)) && !r.Contest.IsOver(w.at(c)):
 		w.wrong("a contest ends too early")
 	case r.Stage == lease.Over && r.Verdict != lease.Taken && r.Verdict != lease.Behind:
 		w.wrong("a contest ends as it cannot")
@@ -349,7 +349,7 @@ func (w *world) checkAsked(c *client, cl *claim, r *round, asked int) {
 		w.wrong("raises take longer than a node timeout")
 	}
 	r.aim = r.Fencing.Aim
-	if r.raises++; int(r.raises) > w.limits.nodes {
+	if r.raises++; int(r.raises) > len(r.Ballots) {
 		w.wrong("nodes are to raise again and again")
 	}
 	for i := range r.Ballots {
@@ -430,7 +430,7 @@ func (w *world) checkDone(c *client, cl *claim, r *round) {
 		for i := range r.Ballots {
 			votes += int(r.said[i] >> uint(fence) & 1)
 		}
-		if votes < w.need() {
+		if votes < w.need(len(r.Ballots)) {
 			w.wrong("a lock is got that no quorum has granted, or not with that fence")
 		}
 		if w.left(c, cl, r) <= 0 {
@@ -526,7 +526,7 @@ func (w *world) checkExtended(r *round) {
 	for i := range r.Ballots {
 		votes += int(r.said[i] & 1)
 	}
-	if votes < w.need() {
+	if votes < w.need(len(r.Ballots)) {
 		w.wrong("a lock is extended without a quorum")
 	}
 }

@@ -12,8 +12,8 @@ import (
 // newRound prepares a round of a claim.
 func (w *world) newRound(c *client, cl *claim, kind lease.Kind) *round {
 	r := &round{}
-	r.Config, r.Kind, r.Patience = w.s.config, kind, w.patience
-	r.Ballots = make([]lease.Ballot, w.limits.nodes)
+	r.Config, r.Kind, r.Patience = w.s.configs[w.sees(c)], kind, w.patience
+	r.Ballots = make([]lease.Ballot, w.sees(c))
 	r.Start = w.at(c)
 	cl.rounds = push(cl.rounds, r)
 	return r
@@ -84,7 +84,7 @@ func (w *world) tick(c *client, cl *claim, n int) {
 // silence tells a round that the next node's time is over.
 func (w *world) silence(c *client, cl *claim, n int) {
 	r := cl.rounds[n]
-	for int(r.from) < w.limits.nodes {
+	for int(r.from) < len(r.Ballots) {
 		i := int(r.from)
 		r.from++
 		if r.own[i] == node.Pending {
@@ -163,7 +163,7 @@ func (w *world) ask(c *client, cl *claim, n int) (refused []int) {
 	r := cl.rounds[n]
 	w.s.on(w, c)
 	asked := 0
-	for i := range w.limits.nodes {
+	for i := range r.Ballots {
 		if !r.Asked(i) {
 			continue
 		}

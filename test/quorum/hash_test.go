@@ -194,6 +194,11 @@ func (l *limits) marks() (marks [maxNodes]uint64) {
 			s.add(uint64(set >> i & 1))
 		}
 		s.add(uint64(l.takes[i]))
+		for k := range l.clients {
+			if n := int(l.given[k]); n > 0 && i >= n {
+				s.add(uint64(k))
+			}
+		}
 		marks[i] = uint64(s)
 	}
 	return marks

@@ -241,7 +241,7 @@ func (w *world) holders(c *client, cl *claim, m move, all []move) []move {
 		m.what = unlocking
 		all = append(all, m)
 	}
-	for i := range w.limits.nodes {
+	for i := range w.sees(c) {
 		if c.phase == holding && w.may(repairs) && !in(w.stable, i) && w.remaining(c) > 0 {
 			m.what, m.place = repairing, uint8(i)
 			all = append(all, m)
@@ -493,7 +493,7 @@ func (w *world) claims(c *client, contest *lease.Contest) {
 	r := w.newRound(c, cl, lease.Locking)
 	r.Validity, r.Lead, r.Token, r.Contest = w.validity(), c.slept, w.tokenName(cl.token), contest
 	if w.fenced {
-		r.Fencing = lease.NewFencing(w.limits.nodes)
+		r.Fencing = lease.NewFencing(w.sees(c))
 	}
 	c.phase = asking
 	if !w.may(lags) {

@@ -18,7 +18,7 @@ import (
 // A search is what all worlds of one search have in common.
 type search struct {
 	limits  *limits
-	config  *lease.Config
+	configs [maxNodes + 1]*lease.Config // by number of nodes
 	holders [maxTokens]node.Holder
 	names   [maxTokens]string
 	marks   [maxNodes]uint64
@@ -39,12 +39,7 @@ func newSearch(l limits) *search {
 			s.holders[t].Digest = s.limits.digests[t-1 : t]
 		}
 	}
-	need := lease.Need(l.nodes)
-	if l.half {
-		need = l.need()
-	}
-	s.config = &lease.Config{
-		Need:  need,
+	config := lease.Config{
 		Clock: func(time.Time) (time.Time, time.Duration) { return s.w.at(s.c), s.c.slept },
 		Takes: func(i int) time.Duration { return s.limits.takes[i] },
 		Random: func(d time.Duration) time.Duration {
@@ -60,6 +55,13 @@ func newSearch(l limits) *search {
 			return ""
 		},
 		Reserved: errReserved, Pending: errPending, TooLate: errTooLate,
+	}
+	for n := range s.configs {
+		c := config
+		if c.Need = lease.Need(n); l.half {
+			c.Need = l.need(n)
+		}
+		s.configs[n] = &c
 	}
 	return s
 }

@@ -118,6 +118,9 @@ var exclusion = []named{
 	{"again", limits{nodes: 1, clients: 2, claims: 3, tries: byClient{2, 1}, ttl: 3 * ms, patience: ms, swift: true, max: budget{ticks: 4, giveUps: 1}}},
 	{"broken connections", limits{nodes: 1, clients: 2, ttl: 3 * ms, patience: ms, max: budget{ticks: 2, breaks: 1, lates: 1}}},
 	{"what comes twice", limits{nodes: 1, clients: 2, ttl: 4 * ms, patience: ms, swift: true, max: budget{ticks: 2, twice: 1, unlocks: 1}}},
+	{"a set that grows from one to two", limits{nodes: 2, clients: 2, given: byClient{1, 2}, ttl: 3 * ms, patience: ms, swift: true, max: budget{ticks: 4, delays: 1, unlocks: 1}}},
+	{"a set that grows from two to three", limits{nodes: 3, clients: 2, claims: 2, given: byClient{2, 3}, ttl: 2 * ms, patience: ms, together: true, swift: true, max: budget{ticks: 2}}},
+	{"a set that grows from three to four", limits{nodes: 4, clients: 2, claims: 2, given: byClient{3, 4}, swift: true, untimed: true}},
 	{"extensions", limits{nodes: 1, clients: 2, ttl: 3 * ms, patience: ms, swift: true, max: budget{ticks: 4, extends: 1}}},
 	{"extensions of two", limits{nodes: 2, clients: 2, claims: 2, ttl: 2 * ms, patience: ms, together: true, swift: true, max: budget{ticks: 3, extends: 1}}},
 }
@@ -162,6 +165,7 @@ var fences = []named{
 	{"what comes twice", fenced(2, 2, func(l *limits) { l.swift, l.untimed, l.max = true, true, budget{twice: 2} })},
 	{"lies", fenced(3, 1, func(l *limits) { l.swift, l.counters, l.max = true, byNode{1, 3, 5}, budget{lies: 1, ticks: 1} })},
 	{"many lies", fenced(2, 1, func(l *limits) { l.swift, l.counters, l.patience, l.max = true, byNode{1, 3}, 20*ms, budget{lies: 4} })},
+	{"a set that grows", fenced(3, 2, func(l *limits) { l.swift, l.untimed, l.given = true, true, byClient{2, 3} })},
 	{"x and xy", fenced(2, 2, func(l *limits) { l.swift, l.wants = true, byClient{1, 3} })},
 	{"x, y and xy", fenced(1, 3, func(l *limits) { l.swift, l.wants = true, byClient{1, 2, 3} })},
 	{"three on one", fenced(1, 3, func(l *limits) { l.swift = true })},
@@ -196,6 +200,7 @@ type finding struct {
 
 // broken are worlds in which what nodes promise is not kept: the search finds what comes of that.
 var broken = []finding{
+	{named{"a set that grows by two", limits{nodes: 3, clients: 2, given: byClient{1, 3}, swift: true, untimed: true}}, twoHolders},
 	{named{"lost keys", limits{nodes: 3, clients: 2, claims: 2, swift: true, untimed: true, max: budget{flushes: 1}}}, twoHolders},
 	{named{"lost counters", fenced(1, 2, func(l *limits) {
 		l.swift, l.untimed, l.careless, l.max = true, true, lockInQuarantine, budget{restarts: 1}

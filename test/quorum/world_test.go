@@ -39,6 +39,7 @@ type limits struct {
 	slow                       bool                    // they do take as long
 	refuse                     [maxClients]uint8       // sets of nodes that answer a client's lock requests with an error
 	stable                     uint8                   // set of nodes that do not restart, and are not repaired
+	given                      [maxClients]uint8       // so many of the nodes, the first ones; 0: all
 	tries                      [maxClients]uint8       // how often a client asks for a lock
 	digests                    string                  // of the tokens, one letter for each
 	anyExpiry                  bool                    // keys may go at any time. Nothing is said of validities then
@@ -330,11 +331,21 @@ func newWorld(s *search) *world {
 // forGood is until when a key is there that does not go.
 const forGood = 1 << 50
 
-func (l *limits) need() int {
+func (l *limits) need(nodes int) int {
 	if l.half {
-		return l.nodes / 2
+		return nodes / 2
 	}
-	return l.nodes/2 + 1
+	return nodes/2 + 1
+}
+
+func (l *limits) spare(r *round) int { return len(r.Ballots) - l.need(len(r.Ballots)) }
+
+// sees is how many nodes a client is given.
+func (l *limits) sees(c *client) int {
+	if n := l.given[c.id]; n > 0 {
+		return int(n)
+	}
+	return l.nodes
 }
 
 func (l *limits) validity() time.Duration {
