@@ -52,7 +52,6 @@ type world struct {
 	limits
 
 	now    time.Duration
-	late   time.Duration // that has passed while something was on its way
 	procs  []*process
 	nodes  []store
 	calls  []*caller
@@ -152,7 +151,6 @@ type caller struct {
 	signal    bool          // it is to look
 	alarm     time.Duration // when it looks by itself; 0: never
 	idle      time.Duration // for how long what it waits for is free
-
 }
 
 const (
