@@ -372,6 +372,9 @@ func (c *course) check(t *testing.T) {
 			c.must(t, d <= max(h.MaxHold-c.now, 0), "a max hold would come too late")
 		}
 	}
+	if over, _ := c.copies(); h.Cause != Undecided {
+		c.must(t, over.Check(c.at()) != Undecided, "a hold that is over is taken for one that goes on")
+	}
 	switch h.Cause {
 	case StopTime:
 		c.must(t, h.StopTime > 0, "there is no stop time")

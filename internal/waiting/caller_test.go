@@ -205,10 +205,23 @@ func (w *world) heard(c *caller, a *answer) {
 		if !c.s.Head {
 			w.do(p, func(q *Queue) { q.Remember(c.w, errTaken, w.at()) })
 		} else if !a.gaveWay() {
-			w.do(p, func(q *Queue) { q.Refused(c.w, errTaken, a.holder(), w.at()) })
+			w.refused(c, a.holder())
 		}
 		w.waitsOn(c, a)
 	}
+}
+
+// refused has a call keep what it was told of for a moment, once for each holder that it waits for.
+func (w *world) refused(c *caller, holder string) {
+	kept := !c.w.keepUntil.IsZero()
+	w.do(w.procs[c.process], func(q *Queue) { q.Refused(c.w, errTaken, holder, w.at()) })
+	if kept || c.w.keepUntil.IsZero() {
+		return
+	}
+	if c.keptFor == holder {
+		w.wrong("a call keeps what it was told of twice for a holder")
+	}
+	c.keptFor = holder
 }
 
 // waitsOn has a call wait further after an attempt, or after it has taken another's answer for its own.

@@ -434,6 +434,7 @@ func (k *keyed) waiter(c *caller) {
 	k.flag(c.w.head, c.w.turn)
 	k.at(c.w.tryAt, c.w.keepUntil)
 	k.text(c.w.keptFor)
+	k.text(c.keptFor)
 	if c.t != nil {
 		k.at(c.t.tick, c.t.expiry, c.t.ends)
 		k.flag(c.t.putOff)

@@ -147,6 +147,7 @@ type caller struct {
 	why       Reason // of the attempt that is under way
 	s         State
 	first     bool          // it is the first, before it waits
+	keptFor   string        // the holder for which it has last kept what it was told of
 	putOffs   int           // how often its timed retry was put off
 	signal    bool          // it is to look
 	alarm     time.Duration // when it looks by itself; 0: never
