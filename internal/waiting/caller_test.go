@@ -20,6 +20,11 @@ func (w *world) begins(c *caller) {
 		w.startsToWait(c, nil)
 		return
 	}
+	for _, o := range w.calls {
+		if !c.tries && o.process == c.process && o.wants&c.wants != 0 && w.isInLine(o) {
+			w.wrong("a call asks at once, though others of its process wait")
+		}
+	}
 	for r := range resources {
 		if !c.tries && in(c.wants, r) && p.gave[r] > w.now {
 			w.wrong("a call asks at once, though its process has just woken another one")
@@ -229,7 +234,11 @@ func (w *world) waitsOn(c *caller, a *answer) {
 	c.phase, c.signal = waits, true
 	if a != nil && a.gaveWay() {
 		w.expect(c, c.why, a)
-		if c.t.PutOff(w.at()) || c.why != ByTick {
+		off := c.t.PutOff(w.at())
+		if off && c.t.tick.Sub(w.at()) > 2*ReservedFor+soon {
+			w.wrong("a timed retry is put off for long")
+		}
+		if off || c.why != ByTick {
 			if c.why == ByTick {
 				c.putOffs++
 			}
@@ -285,6 +294,9 @@ func (w *world) hearsNews(k, i int) {
 		}
 	})
 }
+
+// isInLine reports whether a call is in the lines of its process.
+func (w *world) isInLine(c *caller) bool { return (c.phase == waits || c.phase == asking) && !c.first }
 
 // checkOrder has calls of one process for the same get their locks in the order in which they have begun to wait.
 func (w *world) checkOrder(c *caller) {

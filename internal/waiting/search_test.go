@@ -176,13 +176,38 @@ func (w *world) does(m move) {
 		w.do(p, func(q *Queue) { q.Listening() })
 	case strangerUnlocks:
 		for i := range w.nodes {
-			w.nodes[i].release(w, i, request{token: 1, wants: w.held, wakes: true})
+			w.nodes[i].release(w, i, request{token: 1, wants: w.held, wakes: !w.silent})
 		}
 	case pass:
 		w.pass()
 	}
 	w.settle()
 	w.checkLines()
+}
+
+// checkAlone has each ask for itself where nobody asks as often as it would.
+func (w *world) checkAlone(c *caller) {
+	s := w.procs[c.process].q.State(c.w)
+	for r := range resources {
+		if !in(c.wants, r) {
+			continue
+		}
+		heads, delays := 0, 0
+		for _, o := range w.calls {
+			if o.process != c.process || !in(o.wants, r) || !w.isInLine(o) {
+				continue
+			}
+			if o.w.head {
+				heads++
+			}
+			if o.delay != c.delay {
+				delays++
+			}
+		}
+		if (heads == 0 || delays > 0) && !s.Alone {
+			w.wrong("a call takes it that another one asks as often as it would")
+		}
+	}
 }
 
 // wakes is when something is due for a call that waits.
@@ -194,6 +219,9 @@ func (w *world) wakes(c *caller) time.Time {
 // settle has calls look that will find nothing to do. None sleeps past what is due.
 func (w *world) settle() {
 	for _, c := range w.calls {
+		if c.phase == waits {
+			w.checkAlone(c)
+		}
 		if c.phase == waits && !c.signal {
 			if at := w.wakes(c); !at.IsZero() && (c.alarm == 0 || at.Before(epoch.Add(c.alarm))) {
 				w.wrong("something is due for a call, and it is not told to look")
@@ -530,6 +558,10 @@ var worlds = []named{
 	{"a line without a head", limits{swift: true, calls: []plan{{process: 0, wants: y, delay: 70 * ms}, {process: 0, wants: xy, delay: 70 * ms}, {process: 0, wants: x, delay: 50 * ms}}, held: y, prompt: true, passes: 12, patience: soon, orderly: true}},
 	{"a line that has no head any more", limits{swift: true, calls: []plan{{process: 0, wants: x}, {process: 0, wants: y}, {process: 0, wants: xy}, {process: 0, wants: x}}, held: xy, giveUps: 1, stay: 14, passes: 1, patience: soon, orderly: true}},
 	{"a release that comes back", limits{swift: true, prompt: true, calls: []plan{{process: 0, wants: x}, {process: 1, wants: x}, {process: 0, wants: x}}, held: x, lateCalls: true, giveUps: 2, passes: 1, patience: soon}},
+	{"a release that tells nobody", limits{calls: []plan{{process: 0, wants: x, delay: 50 * ms}, {process: 0, wants: x, delay: 50 * ms}}, held: x, silent: true, swift: true, passes: 5, patience: 50*ms + soon}},
+	{"three retry delays", limits{calls: []plan{{process: 0, wants: x, delay: 50 * ms}, {process: 0, wants: x, delay: time.Hour}, {process: 0, wants: x, delay: 50 * ms}}, held: x, mixed: true, prompt: true, swift: true, giveUps: 1, passes: 2, patience: soon}},
+	{"a reservation beside a holder", limits{nodes: 3, calls: []plan{{process: 0, wants: x, delay: 20 * ms}}, held: x, heldOn: 6, dies: 10 * time.Second, passes: 4, patience: soon}},
+	{"newcomers of a line without a head", limits{calls: []plan{{process: 0, wants: y}, {process: 0, wants: xy}, {process: 0, wants: x}}, held: y, swift: true, prompt: true, lateCalls: true, passes: 1, patience: soon}},
 	{"a timed retry that gives way twice", limits{swift: true, calls: []plan{{process: 0, wants: x}, {process: 1, wants: x}, {process: 2, wants: x, delay: 20 * ms}}, held: x, orderly: true, prompt: true, lag: 60 * ms, ticks: 2, passes: 2, patience: soon}},
 	{"who keeps what it was told of", limits{swift: true, calls: []plan{{process: 0, wants: xy}, {process: 0, wants: xy}, {process: 1, wants: x, delay: 40 * ms}}, held: x, kept: y, orderly: true, giveUps: 1, passes: 4, patience: KeepTime + soon}},
 	{"another holder dies", limits{calls: []plan{{process: 0, wants: x}, {process: 1, wants: x, tries: true, dies: 20 * ms}}, held: x, dies: 20 * ms, lateCalls: true, passes: 4, patience: soon}},

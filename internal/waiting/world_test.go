@@ -30,6 +30,8 @@ type limits struct {
 	nodes     int // 0: 1
 	calls     []plan
 	held      uint8         // resources that a stranger has at first
+	heldOn    uint8         // set of nodes on which it has them, and the others are kept for somebody else; 0: all
+	silent    bool          // its release wakes nobody
 	kept      uint8         // and those that another one has for ever
 	lag       time.Duration // that passes while something is on its way; 0: a millisecond
 	dies      time.Duration // when its keys expire; 0: never
@@ -182,7 +184,9 @@ func newWorld(l limits) *world {
 	w.nodes = make([]store, n)
 	for i := range w.nodes {
 		for r := range resources {
-			if in(l.held, r) {
+			if in(l.held, r) && l.heldOn != 0 && !in(l.heldOn, i) {
+				w.nodes[i][r].reserved, w.nodes[i][r].ends = 9, ReservedFor
+			} else if in(l.held, r) {
 				w.nodes[i][r].token, w.nodes[i][r].until = 1, l.dies
 			}
 			if in(l.kept, r) {
