@@ -26,6 +26,7 @@ type course struct {
 	late    bool          // the timer may be late by a tick
 	repairs int           // how often a node may still be found without its keys
 	mending bool          // it is repaired
+	closes  bool          // the nodes may be closed, once
 	healthy bool          // all extensions come in time, and nobody calls Extend by less
 	limits  bool          // there are a stop time and a max hold
 	until   time.Duration // the latest that anybody was promised, by all clocks
@@ -93,7 +94,7 @@ func (c *course) String() string {
 type courseKey struct {
 	keeping, again, late, extending, warned, told, left bool
 	short, calls, drops, sleeps, repairs                int
-	mending                                             bool
+	mending, closes                                     bool
 	begun, ended, before, cause                         Verdict
 	release                                             Release
 	promised, until, mono, pace, next, now              time.Duration
@@ -109,7 +110,7 @@ func (c *course) key() courseKey {
 		keeping: c.keeping, again: l.again, late: l.late, extending: h.extending, warned: h.warned, told: c.warned, left: h.left,
 		short: c.short, calls: len(c.asked), begun: c.begun, ended: l.Ended, before: l.Before, cause: h.Cause, release: l.Release,
 		promised: max(c.until-c.now-c.lead, -tick), until: max(c.left(), -tick), mono: ahead(l.Until.Mono), dropped: c.dropped, drops: c.drops, sleeps: c.sleeps,
-		repairs: c.repairs, mending: c.mending,
+		repairs: c.repairs, mending: c.mending, closes: c.closes,
 		pace: ahead(l.Extended.Add(3 * tick)), next: -2 * tick,
 	}
 	for i, at := range c.asked {
@@ -170,6 +171,9 @@ func (c *course) moves() (moves []string) {
 		if c.mending {
 			moves = append(moves, "repaired")
 		}
+		if c.closes {
+			moves = append(moves, "closed")
+		}
 		if h, _ := c.copies(); h.Check(c.at()) == Undecided {
 			moves = append(moves, "keep")
 		}
@@ -223,6 +227,9 @@ func (c *course) do(t *testing.T, move string) {
 		c.must(t, may == (held && !c.mending), "a node is not repaired, or twice at a time, or for nothing")
 		c.must(t, !may || left == c.left(), "a repair may come too late, or not at all")
 		c.mending = c.mending || may
+	case "closed":
+		c.closes = false
+		c.hold.Over(Closed)
 	case "repaired":
 		c.lease.Repaired(0)
 		c.mending = false
@@ -399,7 +406,7 @@ func TestKeptLocks(t *testing.T) {
 	stopped.hold.Keep()
 	slept, dropped, repaired := newCourse(false, false, false), newCourse(false, false, false), newCourse(false, false, false)
 	slept.sleeps = 1
-	repaired.repairs, repaired.short = 3, 0
+	repaired.repairs, repaired.short, repaired.closes = 3, 0, true
 	dropped.drops, dropped.short = 1, 0
 	courses := []*course{
 		slept, dropped, repaired, stopped,
