@@ -128,7 +128,14 @@ func (w *world) passing() time.Duration {
 		}
 		return 0
 	}
-	next := time.Duration(0)
+	if w.done.passes < w.passes {
+		return w.next()
+	}
+	return 0
+}
+
+// next is how much time passes until something is due; 0: nothing is.
+func (w *world) next() (next time.Duration) {
 	for _, c := range w.calls {
 		if c.phase == waits {
 			if at, any := w.due(c); any && (next == 0 || at-w.now < next) {
@@ -141,10 +148,16 @@ func (w *world) passing() time.Duration {
 			next = min(next, left)
 		}
 	}
-	if w.done.passes < w.passes {
-		return next
+	return next
+}
+
+// checkEnd has nobody sleep for ever where nothing can happen any more.
+func (w *world) checkEnd() {
+	for _, c := range w.calls {
+		if c.phase == waits && w.isFree(c.wants) && w.next() == 0 {
+			w.wrong("a call sleeps for ever")
+		}
 	}
-	return 0
 }
 
 // does carries out a move.
@@ -338,7 +351,14 @@ func search(l limits) (story []string, states int) {
 			return []string{"too many states"}, len(visits)
 		}
 		before := way(visits, at)
-		for _, m := range play(l, before).moves() {
+		start := play(l, before)
+		moves := start.moves()
+		if len(moves) == 0 {
+			if start.checkEnd(); start.broken != "" {
+				return tell(l, before, start.broken), len(visits)
+			}
+		}
+		for _, m := range moves {
 			w := play(l, before)
 			w.does(m)
 			if w.broken != "" {
