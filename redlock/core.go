@@ -34,6 +34,7 @@ type core struct {
 	subscriptions link.Subscriptions
 	quarantine    *quarantine.Dialect // nil: there is none
 	notes         *notes
+	handOvers     atomic.Int64 // releases of which no node has told anybody
 
 	admission *calls.Gate
 	overloads dispatch.Limiter // of the events about them

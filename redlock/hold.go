@@ -91,7 +91,7 @@ func (l *Lock) keep(ctx context.Context, cancel context.CancelCauseFunc) error {
 		h.kept = slices.Grow(h.kept, len(h.kept)+1)
 	}
 	h.kept = append(h.kept, keptContext{ctx, cancel})
-	h.rules.Keep()
+	h.rules.Keep(now)
 	h.armLocked(now)
 	return nil
 }

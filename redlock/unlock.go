@@ -133,7 +133,11 @@ func (rd *round) release(timeout time.Duration) lease.Verdict {
 	rd.ask(timeout)
 	<-rd.decided
 	v := rd.verdict()
-	if v == lease.Granted && !t.told.Load() && !rd.r.line.IsEmpty() {
+	if v != lease.Granted || t.told.Load() {
+		return v
+	}
+	rd.r.handOvers.Add(1) // Before the look: who is about to wait there sees it.
+	if !rd.r.line.IsEmpty() {
 		rd.r.line.Do(func(q *waiting.Queue, now time.Time) { q.HandOver(rd.claim.keys, now) })
 	}
 	return v

@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -105,9 +106,13 @@ func (w *waiter) attempt(ctx context.Context, why waiting.Reason, s waiting.Stat
 		a.r.counters.Woken.Add(1)
 	}
 	l, err := a.attempt(ctx, number, t)
-	if err != nil && !gaveWay(err) {
+	switch {
+	case err == nil || gaveWay(err):
+	case errors.Is(err, ErrTaken):
 		holder, _ := holderOf(refusal(err))
 		line.Do(func(q *waiting.Queue, now time.Time) { q.Refused(w.queued, forOthers(err), holder, now) })
+	default: // What it was told of is not used: no quorum has said that somebody has the lock.
+		line.Do(func(q *waiting.Queue, now time.Time) { q.Remember(w.queued, forOthers(err), now) })
 	}
 	return l, err
 }

@@ -13,7 +13,7 @@ import (
 type Line struct {
 	pass  func(p waiting.Pass)
 	known atomic.Int32 // resources: an uncontended Lock looks no further
-	mu    sync.Mutex   // held alone: pass is called without it
+	mu    sync.Mutex   // before a link's: pass is called with it
 	rules *waiting.Queue
 }
 
@@ -33,8 +33,8 @@ func (l *Line) Do(f func(q *waiting.Queue, now time.Time)) {
 	if n := int32(l.rules.Resources()); n != l.known.Load() { // Those who only read it are on other processors.
 		l.known.Store(n)
 	}
-	l.mu.Unlock()
-	for _, p := range passes {
+	for _, p := range passes { // In this order with the requests of those that come later, or they lose the place that they get.
 		l.pass(p)
 	}
+	l.mu.Unlock()
 }

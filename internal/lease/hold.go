@@ -49,19 +49,19 @@ func (h *Hold) Check(now time.Time) Verdict {
 }
 
 // Keep plans an extension, unless one is planned or under way.
-func (h *Hold) Keep() {
+func (h *Hold) Keep(now time.Time) {
 	if h.next.IsZero() && !h.extending {
-		h.next = h.due()
+		h.next = h.due(now)
 	}
 }
 
 // due is when the next extension begins: a pace after the last one, and as long before Until as if that one had moved
 // it. By the last one alone, an Extend by a short ttl would put the next one off beyond Until. A pace is a bit less than
 // a third of the term, and random: locks that were taken together are not to be extended together for ever.
-func (h *Hold) due() time.Time {
+func (h *Hold) due(now time.Time) time.Time {
 	third := h.Term() / share
 	pace := third - h.Lease.Random(third/10+1)
-	after, before := h.Lease.Extended.Add(pace), h.Lease.Until.Mono.Add(pace-h.Validity)
+	after, before := h.Lease.Extended.Add(pace), now.Add(h.remaining(now)+h.StopTime+pace-h.Validity) // A sleep brings Until nearer.
 	if before.Before(after) {
 		return before
 	}
@@ -126,7 +126,7 @@ func (h *Hold) Extended(success bool, now time.Time) (atRisk bool) {
 	switch {
 	case h.Cause != Undecided || h.Lease.Ended != Undecided:
 	case success:
-		h.warned, h.next = false, h.due()
+		h.warned, h.next = false, h.due(now)
 	default:
 		h.next = now.Add(min(h.Term()/20, time.Second))
 		atRisk = !h.warned && h.remaining(now) < h.Term()/2

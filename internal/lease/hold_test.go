@@ -70,7 +70,7 @@ func newCourse(healthy, late, limits bool) *course {
 		c.short = 0
 	}
 	c.hold.Lease = &c.lease
-	c.hold.Keep()
+	c.hold.Keep(c.at())
 	return c
 }
 
@@ -215,7 +215,7 @@ func (c *course) do(t *testing.T, move string) {
 		c.dropped = true
 	case "keep":
 		c.dropped = false
-		c.hold.Keep()
+		c.hold.Keep(c.at())
 		c.must(t, next.IsZero() || !c.hold.next.After(next), "an extension is put off")
 	case "extend":
 		c.short--
@@ -369,7 +369,7 @@ func (c *course) check(t *testing.T) {
 		c.must(t, d <= max(c.left(), 0), "its end would be seen too late")
 		c.must(t, l.Ended == Undecided || d == 0, "its end is not seen at once")
 	}
-	if !h.next.IsZero() && (c.lead == 0 || c.move == "sleep") { // An extension that a sleep has cut short moves Until less.
+	if !h.next.IsZero() {
 		c.must(t, h.next.Sub(c.at()) <= max(h.Term()/20, left-h.Term()/3), "there will be no time to extend again")
 	}
 	if d, any := h.Due(c.at()); any && h.Cause == Undecided && l.Ended == Undecided {
@@ -403,7 +403,7 @@ func TestKeptLocks(t *testing.T) {
 	stopped := newCourse(false, false, true)
 	stopped.hold.StopTime, stopped.short = 6*tick, 0
 	stopped.hold.next = time.Time{}
-	stopped.hold.Keep()
+	stopped.hold.Keep(stopped.at())
 	slept, dropped, repaired := newCourse(false, false, false), newCourse(false, false, false), newCourse(false, false, false)
 	slept.sleeps = 1
 	repaired.repairs, repaired.short, repaired.closes = 3, 0, true

@@ -327,7 +327,7 @@ func (r *Round) end(v Verdict) Effect {
 // that one. If each one that fails in a contest told, each would set off the next.
 func (r *Round) fail(v Verdict, now time.Time) Effect {
 	e := r.end(v) | GiveBack
-	if v == NoQuorum && r.since(now) >= r.lockLimit {
+	if v == NoQuorum && (r.since(now) >= r.lockLimit || r.Until().Passed(r.Clock(now))) {
 		e |= Wake
 	}
 	return e
@@ -362,5 +362,5 @@ func (r *Round) Take(now time.Time, atLeast time.Duration) Effect {
 	if r.Verdict != Granted || r.Until().Remaining(r.Clock(now)) > atLeast {
 		return 0
 	}
-	return r.fail(NoQuorum, now) &^ Done
+	return r.fail(NoQuorum, now)&^Done | Wake // It had the lock: others were refused because of it.
 }

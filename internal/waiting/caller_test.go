@@ -198,7 +198,6 @@ func (w *world) heard(c *caller, a *answer) {
 			w.do(p, func(q *Queue) { q.Leave(c.w, true, w.at()) })
 		}
 		c.phase = holds
-		w.behind = w.behind || !c.first && !c.s.Head
 		w.checkOrder(c)
 	case c.tries:
 		c.phase = over

@@ -193,7 +193,8 @@ func (q *Queue) Position(w *Waiter) int {
 
 // Leave takes w out of its lines, and those that are first now become heads. If it has not got the lock, and nobody here
 // takes its place, this process leaves the lines of the nodes, if it is in them, and the next one is told of what w may
-// have heard: also of what was meant for one before it, when w had not asked yet.
+// have heard: also of what was meant for one before it, when w had not asked yet. So it is if w has got the lock by an
+// attempt that was not in line: the nodes still keep the resource for this process, and its own release would tell nobody.
 func (q *Queue) Leave(w *Waiter, got bool, now time.Time) {
 	firsts := make([]bool, len(w.keys))
 	for i, key := range w.keys {
@@ -212,7 +213,7 @@ func (q *Queue) Leave(w *Waiter, got bool, now time.Time) {
 	for i, key := range w.keys {
 		g := q.byKey[key]
 		next := g.first()
-		if got {
+		if got && w.inLine {
 			g.notified = ""
 		}
 		if next != nil && !next.head {
@@ -225,7 +226,7 @@ func (q *Queue) Leave(w *Waiter, got bool, now time.Time) {
 		if firsts[i] {
 			g.notifyAll()
 		}
-		if !got && (g.inLine || g.notified != "") {
+		if (!got || !w.inLine) && (g.inLine || g.notified != "") {
 			q.pass(key, g.notified, true) // Of a message that is still on its way, Hear tells the next.
 		}
 		g.inLine, g.notified = false, ""
@@ -258,7 +259,7 @@ func (q *Queue) Begin(w *Waiter, inLine bool) {
 			q.byKey[key].inLine = true
 		}
 	}
-	w.turn, w.tryAt = false, time.Time{}
+	w.turn, w.tryAt, w.inLine = w.turn && !inLine, time.Time{}, inLine // It may have been told just now that it can get in line.
 }
 
 // Remember keeps what the nodes have answered w for others in its lines; nil: nothing. It is not changed any more.

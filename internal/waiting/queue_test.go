@@ -84,3 +84,15 @@ func TestQueueTellsTheNextOfWhatWasMeantForOneThatHasLeft(t *testing.T) {
 	q.Leave(w, false, now)
 	assert.Equal(t, []Pass{{Key: "x", Digest: "A", Leave: true}}, q.Passes())
 }
+
+// Between the look whether somebody listens and the attempt, a head may be told that it can get in line now.
+func TestQueueDoesNotForgetThatAHeadCanGetInLine(t *testing.T) {
+	q, now := NewQueue(1, 1, rand.N), time.Now()
+	w := waiter("x")
+	q.Join(w, now)
+	q.Listening()
+	q.Begin(w, false)
+	assert.True(t, q.State(w).Turn)
+	q.Begin(w, true)
+	assert.False(t, q.State(w).Turn)
+}

@@ -292,12 +292,8 @@ func (w *world) isFree(wants uint8) bool {
 	return true
 }
 
-// checkLines has no process stay in line for which nobody waits. (Where a head has given up, and a call behind it that has
-// asked for itself gets the lock, it may: nothing else says that it has left. It costs the next one a message.)
+// checkLines has no process stay in line for which nobody waits.
 func (w *world) checkLines() {
-	if w.behind {
-		return
-	}
 	for k, p := range w.procs {
 		if len(p.out) > 0 {
 			continue
@@ -399,7 +395,6 @@ func tell(l limits, moves []move, why string) (story []string) {
 // key is what tells states apart.
 func (w *world) key() []byte {
 	k := &keyed{w: w, tokens: map[int]int{0: 0, 1: 1, 2: 2}}
-	k.flag(w.behind)
 	k.num(w.done.giveUps, w.done.lost, w.done.ticks, w.done.passes)
 	for _, c := range w.calls {
 		k.num(c.phase, k.token(c.token), int(c.why), c.putOffs)

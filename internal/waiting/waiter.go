@@ -14,6 +14,7 @@ type Waiter struct {
 
 	places    []*list.Element // in the lines of the keys, in their order; nil: in none
 	head      bool
+	inLine    bool      // its latest attempt was to get in line on the nodes
 	turn      bool      // it is to try at once: it has become head, or can get in line now
 	tryAt     time.Time // when the next attempt because of a release is due; zero: none
 	keepUntil time.Time // when the next in line is to be told of what w was told of; zero: it was not

@@ -59,7 +59,6 @@ type world struct {
 	calls  []*caller
 	done   limits
 	tokens int
-	behind bool // a call has got a lock by an attempt that it has made behind another one
 	broken string
 }
 

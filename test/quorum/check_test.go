@@ -411,9 +411,9 @@ func (w *world) checkSilence(c *client, cl *claim, r *round, why error) {
 }
 
 // checkGiveBack looks at who is told of what a claim gives back: the next in line, if the claim has taken all its time
-// or nobody waits for it.
-func (w *world) checkGiveBack(r *round, e lease.Effect) {
-	tells := r.gaveUp || r.Verdict == lease.NoQuorum && w.s.at.Sub(r.Start) >= r.given
+// or nobody waits for it, or it had the lock.
+func (w *world) checkGiveBack(c *client, cl *claim, r *round, e lease.Effect) {
+	tells := r.gaveUp || r.done || r.Verdict == lease.NoQuorum && (w.s.at.Sub(r.Start) >= r.given || w.left(c, cl, r) <= 0)
 	if e.Has(lease.Wake) != tells {
 		w.wrong("the next in line is told of a release that is not for it, or not told")
 	}

@@ -116,7 +116,7 @@ func (w *world) carryOut(c *client, cl *claim, n int, e lease.Effect) {
 	r := cl.rounds[n]
 	e = w.note(c, cl, n, e)
 	if e.Has(lease.GiveBack) {
-		w.checkGiveBack(r, e)
+		w.checkGiveBack(c, cl, r, e)
 		r.told = r.told || e.Has(lease.Wake)
 	}
 	var refused []int
