@@ -64,11 +64,6 @@ func TestSimQuarantine(t *testing.T) {
 	simulate(t, simSeeds{short: 1, race: 15, full: 75, long: 75}, func(s *sim) { runQuarantine(s, true) })
 }
 
-// One process takes a lock and hands it on, another one releases it, others wait for it.
-func TestSimReleaseByAnotherProcess(t *testing.T) {
-	simulate(t, simSeeds{short: 4, race: 60, full: 300, long: 1000}, runRelease)
-}
-
 // Several release the same lock by its token, while the nodes' answers are lost.
 func TestSimLostReleases(t *testing.T) {
 	simulate(t, simSeeds{short: 5, race: 50, full: 400, long: 1500}, runLostAnswers)
@@ -77,11 +72,6 @@ func TestSimLostReleases(t *testing.T) {
 // Many callers of a client want locks at the same time, over ways on which packets are lost.
 func TestSimOverload(t *testing.T) {
 	simulate(t, simSeeds{short: 1, race: 5, full: 50, long: 150}, runOverload)
-}
-
-// Locks end by their ttl, and others want them at that moment; see also TestSimRatesBeyondTheDrift.
-func TestSimExpiry(t *testing.T) {
-	simulate(t, simSeeds{short: 4, race: 30, full: 200, long: 1000}, runExpiry)
 }
 
 // Locks are kept by KeepAlive and by Do, while nodes fail and lose keys, and are ended by
