@@ -190,23 +190,6 @@ func TestHoldWithALargeDriftFactor(t *testing.T) {
 	})
 }
 
-// The extension that the release overtakes must not count the hold out.
-func TestHoldHasCloseWaitForAnUnlockBesideAnExtension(t *testing.T) {
-	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
-		l, _ := kept(t, r, 30*time.Second, redlock.WithNodeTimeout(5*time.Second))
-		time.Sleep(time.Second)
-		require.NoError(t, c.Slow(500*time.Millisecond, 500*time.Millisecond))
-		go func() { _ = l.Extend(t.Context(), 30*time.Second) }()
-		time.Sleep(500 * time.Millisecond)
-		res := make(chan error, 1)
-		go func() { res <- l.Unlock(t.Context()) }()
-		synctest.Wait()
-		require.NoError(t, r.Close(context.Background()))
-		require.NoError(t, <-res, "Close must wait for the release")
-		requireReleased(t, c)
-	})
-}
-
 func TestHoldEndsItsContextAtUntil(t *testing.T) {
 	for name, fault := range map[string]func(c *testcluster.Cluster) error{
 		"hung":       (*testcluster.Cluster).Hang,

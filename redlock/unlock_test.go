@@ -13,8 +13,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed6c881748/redlock/internal/link"
-	"github.com/seed6c881748/redlock/internal/node"
 	"github.com/seed6c881748/redlock/internal/settings"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/redlock"
@@ -255,14 +253,6 @@ func TestUnlockOfWhatWasNotUsedLeavesNoMinHold(t *testing.T) {
 		require.NoError(t, l.Unlock(t.Context()))
 		refused(t, redlock.ErrTaken, r, []string{"a"}, time.Minute) // Whoever works between TryLock and Unlock calls nothing else.
 	})
-}
-
-// fillBacklog has a node that hangs owe as many answers as it may.
-func fillBacklog(t *testing.T, n *link.Link) {
-	t.Helper()
-	for n.Stats().Backlog < node.MaxBacklog {
-		require.NoError(t, n.Enqueue(&node.Request{Task: &node.Task{Kind: node.Ask, Limit: n.Node.Timeout}}, time.Now()))
-	}
 }
 
 func TestUnlockCleansUpUnknownOutcomesBeforeAnythingElse(t *testing.T) {

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/internal/waiting"
 	"github.com/seed6c881748/redlock/redlock"
 	"github.com/seed6c881748/redlock/test/testkit"
 )
@@ -186,11 +187,42 @@ func TestWaitLinePassesOnAReleaseThatTheFirstHasNoUseFor(t *testing.T) {
 	}
 }
 
+// holdBoth has two clients lock a and b, which end at different times: all nodes name the same
+// holder to whoever wants both.
+func holdBoth(t *testing.T, c *testcluster.Cluster) (a, b *redlock.Lock) {
+	t.Helper()
+	slowDown(t, c)
+	return lockElsewhere(t, c, "a", time.Hour), lockElsewhere(t, c, "b", 2*time.Hour)
+}
+
 // slowDown has every answer take a moment. Without, a call may be refused by a quorum before the
 // last node has been asked, which it is not any more then: it is not in line there.
 func slowDown(t *testing.T, c *testcluster.Cluster) {
 	t.Helper()
 	require.NoError(t, c.Slow(100*time.Microsecond, 100*time.Microsecond))
+}
+
+// It does so once for each holder of b. The next time that it is told of a, it passes that on at
+// once.
+func TestWaitLineOneForSeveralKeepsOnceForAHolder(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		a, b := holdBoth(t, c)
+		both := startLock(t, newRedlock(t, c), []string{"a", "b"}, every(time.Second, -1)...)
+		one := startLock(t, newRedlock(t, c), []string{"a"}, slowly()...)
+		other := startLock(t, newRedlock(t, c), []string{"a"}, slowly()...)
+		told := time.Now()
+		require.NoError(t, a.Unlock(t.Context()))
+		a = one.got(t)
+		assert.InDelta(t, waiting.KeepTime, one.at.Sub(told), float64(10*time.Millisecond), "the first time")
+		time.Sleep(time.Second) // The waiter for both has asked: it is in line for a again, as the first.
+		told = time.Now()
+		require.NoError(t, a.Unlock(t.Context()))
+		a = other.got(t)
+		assert.Less(t, other.at.Sub(told), waiting.KeepTime/2, "the second time")
+		require.NoError(t, a.Unlock(t.Context()))
+		require.NoError(t, b.Unlock(t.Context()))
+		require.NoError(t, both.got(t).Unlock(t.Context()))
+	})
 }
 
 // A waiter that takes the place of one that has given up does not run ahead of another process

@@ -93,6 +93,29 @@ func TestWaitersAskTheNodesByTheirHeadOnly(t *testing.T) {
 	})
 }
 
+// One that has no timer of its own, since the first in its line asks, gets one when that one
+// has left and the next is no head.
+func TestWaitersBehindOneThatIsNoHeadAskThemselves(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		nodes, taps := tapped(c)
+		r := newOver(t, nodes)
+		h := newRedlock(t, c)
+		x := tryLock(t, h, []string{"x"}, time.Hour)
+		tryLock(t, h, []string{"y"}, time.Hour)
+		mute(taps)
+		opts := []redlock.Option{redlock.WithRetryCount(-1), redlock.WithRetryJitter(0)}
+		first := startLock(t, r, []string{"x"}, opts...)
+		y := startLock(t, r, []string{"y"}, opts...)
+		both := startLock(t, r, []string{"x", "y"}, opts...) // No head: it is not the first for y.
+		w := startLock(t, r, []string{"x"}, opts...)
+		first.leaves()
+		time.Sleep(time.Second)
+		w.takesOver(t, x, 2*redlock.DefaultRetryDelay)
+		y.leaves()
+		both.leaves()
+	})
+}
+
 func TestWaitCountsTimedRetriesInLine(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		a, b := newRedlock(t, c), newRedlock(t, c)

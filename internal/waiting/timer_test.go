@@ -1,0 +1,104 @@
+package waiting
+
+import (
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+)
+
+// A guess that was too early, as two of five nodes had not been waited for and a third had a
+// short reservation, does not make the next one late, which is made of what all say.
+func TestTimerMakesGoodAGuessThatCameTooEarly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		timer := timerOf(t)
+		ends := time.Now().Add(870 * time.Millisecond)
+		timer.Expect(ByTurn, Refusal{Holder: "h", Left: time.Until(ends), Free: 100 * time.Millisecond, Known: true}, time.Now())
+		requireExpiry(t, timer, 100*time.Millisecond)
+		time.Sleep(time.Until(timer.expiry))
+		left := time.Until(ends)
+		timer.Expect(ByExpiry, Refusal{Holder: "h", Left: left, Free: left, Known: true}, time.Now())
+		requireExpiry(t, timer, left)
+	})
+}
+
+// A holder that is extended again and again is asked after less and less often, until a timed
+// retry has asked, or there is another holder.
+func TestTimerAsksLessOftenAfterAHolderThatIsExtended(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		timer := timerOf(t)
+		kept := func(why Reason, holder string, times time.Duration) {
+			t.Helper()
+			timer.Expect(why, Refusal{Holder: holder, Left: 100 * time.Millisecond, Free: 100 * time.Millisecond, Known: true}, time.Now())
+			wait := time.Until(timer.expiry)
+			assert.GreaterOrEqual(t, wait, times*(100*time.Millisecond+expiryMargin))
+			assert.LessOrEqual(t, wait, times*(100*time.Millisecond+3*expiryMargin))
+			time.Sleep(wait)
+		}
+		kept(ByTurn, "h", 1)
+		kept(ByExpiry, "h", 2)
+		kept(ByExpiry, "h", 4)
+		kept(ByExpiry, "other", 1)
+		kept(ByExpiry, "other", 2)
+		kept(ByTick, "other", 1)
+		kept(ByExpiry, "other", 2)
+	})
+}
+
+func timerOf(t *testing.T) *Timer {
+	t.Helper()
+	q, w := NewQueue(5, 3, rand.N), waiter("x")
+	q.Join(w, time.Now())
+	return NewTimer(w, Pace{MaxWait: time.Minute}, rand.N)
+}
+
+// requireExpiry checks that the holder's keys are awaited to expire in free.
+func requireExpiry(t *testing.T, timer *Timer, free time.Duration) {
+	t.Helper()
+	wait := time.Until(timer.expiry)
+	assert.GreaterOrEqual(t, wait, free+expiryMargin)
+	assert.LessOrEqual(t, wait, free+3*expiryMargin)
+}
+
+// One reservation after another is no holder that is extended: whoever it is for may hang each time.
+func TestTimerAsksAtTheEndOfEachReservation(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		timer := timerOf(t)
+		for _, why := range []Reason{ByTurn, ByExpiry, ByExpiry, ByExpiry} {
+			timer.Expect(why, Refusal{Left: ReservedFor, Free: ReservedFor, Known: true}, time.Now())
+			requireExpiry(t, timer, ReservedFor)
+			time.Sleep(time.Until(timer.expiry))
+		}
+	})
+}
+
+// A timed retry is put off once, and only to the end of a reservation.
+func TestTimerPutsARetryOffOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		timer := timerOf(t)
+		for range 2 {
+			timer.SetTick(true, time.Second, time.Now())
+			time.Sleep(time.Second)
+			timer.Expect(ByTick, Refusal{Left: time.Hour, Free: time.Hour, Known: true}, time.Now())
+			assert.False(t, timer.PutOff(time.Now()), "enough nodes are held for longer")
+			timer.Expect(ByTick, Refusal{}, time.Now())
+			assert.False(t, timer.PutOff(time.Now()), "not known")
+			timer.Expect(ByTick, Refusal{Left: ReservedFor, Free: ReservedFor, Known: true}, time.Now())
+			assert.True(t, timer.PutOff(time.Now()))
+			assert.LessOrEqual(t, time.Until(timer.tick), ReservedFor+3*expiryMargin)
+			assert.Zero(t, timer.expiry, "the retry is the look")
+			time.Sleep(time.Until(timer.tick))
+			timer.Expect(ByTick, Refusal{Left: ReservedFor, Free: ReservedFor, Known: true}, time.Now())
+			assert.False(t, timer.PutOff(time.Now()))
+			assert.NotZero(t, timer.expiry)
+		}
+		timer.SetTick(true, time.Second, time.Now())
+		due := timer.tick
+		timer.Expect(ByTurn, Refusal{Left: ReservedFor, Free: ReservedFor, Known: true}, time.Now())
+		assert.False(t, timer.PutOff(time.Now()), "it comes later, anyway")
+		assert.Equal(t, due, timer.tick)
+		assert.NotZero(t, timer.expiry)
+	})
+}
