@@ -1,6 +1,7 @@
 package waiting
 
 import (
+	"errors"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -10,6 +11,32 @@ import (
 )
 
 func waiter(keys ...any) *Waiter { return NewWaiter(keys, time.Minute, time.Now(), func() {}) }
+
+// What a waiter was told of goes with the lock that it gets: the next one here keeps no place for it,
+// and tells nobody of it.
+func TestQueueForgetsWhatAWaiterWasToldOfWhenItGetsTheLock(t *testing.T) {
+	q, now := NewQueue(3, 2, rand.N), time.Now()
+	first, next := waiter("x"), waiter("x", "y")
+	q.Join(first, now)
+	q.Join(next, now)
+	q.Begin(first, true)
+	for i := range 2 {
+		q.Hear(i, "x", "D", now)
+	}
+	q.Leave(first, true, now)
+	require.True(t, q.State(next).Head)
+	q.Begin(next, true)
+	q.Refused(next, errors.New("taken"), "holder", now)
+	assert.Zero(t, q.State(next).KeepUntil)
+	q.Leave(next, false, now)
+	var want []Pass // It leaves the lines of two resources on three nodes.
+	for _, key := range []string{"x", "y"} {
+		for i := range 3 {
+			want = append(want, Pass{Node: i, Key: key, Leave: true})
+		}
+	}
+	assert.Equal(t, want, q.Passes())
+}
 
 // What a slow node tells of a release is old news, unless others have told of the same one. Where nobody waits, it is told
 // that this process leaves.
