@@ -2,6 +2,7 @@ package node
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -22,6 +23,54 @@ func repeating(n *Node, size int, step uint8) (*Trace, *dueRelease) {
 
 // isDue reports whether a release of the token is to be sent again.
 func isDue(trace *Trace) bool { return trace.at(0)&markDue != 0 }
+
+// Where there is no room for one more release, the one goes that was repeated most often; but none that is owed.
+func TestReleaseThatWasRepeatedMostOftenGivesWay(t *testing.T) {
+	n := &Node{Config: Config{Epoch: time.Now()}}
+	often, _ := repeating(n, 0, 8)
+	oftenToo, _ := repeating(n, 0, 8)
+	_, onItsWay := repeating(n, 0, 32)
+	n.releases.pop(32)
+	for range MaxBacklog - 3 {
+		repeating(n, 0, 4)
+	}
+	assert.Zero(t, n.releases.dropped)
+	one, _ := repeating(n, 0, 1)
+	assert.Equal(t, MaxBacklog, n.releases.len)
+	assert.EqualValues(t, 1, n.releases.dropped)
+	assert.False(t, isDue(often), "the first of those is the one that waits for the longest time")
+	assert.True(t, isDue(oftenToo))
+	assert.True(t, isDue(one))
+	assert.True(t, isDue(onItsWay.trace))
+
+	owe := func(size int) *Trace {
+		trace := new(Trace)
+		trace.BeginForeign(released{}, 1, size)
+		n.owe(&Request{Task: &Task{Kind: Release, Trace: trace}}, time.Now())
+		return trace
+	}
+	for range MaxBacklog + 10 {
+		assert.True(t, isDue(owe(0)))
+	}
+	assert.Equal(t, MaxBacklog+11, n.releases.len, "with that on its way")
+	assert.EqualValues(t, MaxBacklog, n.releases.dropped)
+	assert.False(t, isDue(owe(1)), "another process's")
+	assert.EqualValues(t, MaxBacklog+1, n.releases.dropped)
+}
+
+// The last gap is beyond the longest life of any lock.
+func TestReleasesAreRepeatedInGapsThatDouble(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &Node{Config: Config{Epoch: time.Now()}}
+		_, e := repeating(n, 0, 1)
+		for step := range uint8(maxStep + 2) {
+			assert.Equal(t, firstGap<<min(step, maxStep-1), e.at)
+			assert.Equal(t, e, n.releases.pop(e.step))
+			n.delay(e, e.step+1, time.Now())
+		}
+		assert.Greater(t, e.at, 400*24*time.Hour)
+	})
+}
 
 // released owns a token on one key whose release is answered with what it should be.
 type released struct{}
