@@ -2,6 +2,7 @@ package redlock_test
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"regexp"
@@ -27,16 +28,16 @@ import (
 // trip is what a round trip takes where it takes any time.
 const trip = 2 * time.Millisecond
 
-// breakLate has an attempt on "a" fail, as all connections break with its lock requests on their way. They
+// breakLate has an attempt on "a", for a ttl, fail, as all connections break with its lock requests on their way. They
 // reach the nodes so late after that, which is when it returns.
-func breakLate(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock, late time.Duration) (broke time.Time) {
+func breakLate(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock, ttl, late time.Duration) (broke time.Time) {
 	t.Helper()
 	warm(t, r)
 	synctest.Wait() // The last node is connected, too.
 	require.NoError(t, c.Slow(trip/2, trip/2))
 	failed := make(chan error)
 	go func() {
-		_, err := r.TryLock(t.Context(), []string{"a"}, time.Hour)
+		_, err := r.TryLock(t.Context(), []string{"a"}, ttl)
 		failed <- err
 	}()
 	synctest.Wait()
@@ -61,19 +62,24 @@ func requireLate(t *testing.T, c *testcluster.Cluster) {
 	require.GreaterOrEqual(t, late, len(c.Nodes)-1)
 }
 
-// What comes late by t is gone by 2 t + 20 ms and two round trips. Who waits for it in another process is
-// told, also though the attempt's own release, which has failed, tells nobody.
+// What comes late by t is gone by 2 t + 20 ms and two round trips; for a minute, also where its ttl is shorter. Who waits
+// for it in another process is told, also though the attempt's own release, which has failed, tells nobody.
 func TestRepeatReleasesWhatComesLate(t *testing.T) {
-	for _, late := range []time.Duration{10 * time.Millisecond, 100 * time.Millisecond, time.Second, 10 * time.Second, 59 * time.Second} {
-		runInBubble(t, late.String(), 3, func(t *testing.T, c *testcluster.Cluster) {
+	for _, test := range []struct{ ttl, late time.Duration }{
+		{time.Hour, 10 * time.Millisecond}, {time.Hour, 100 * time.Millisecond}, {time.Hour, time.Second}, {time.Hour, 10 * time.Second},
+		{time.Hour, 59 * time.Second}, {30 * time.Second, 40 * time.Second},
+	} {
+		runInBubble(t, fmt.Sprint(test.late, ", ttl ", test.ttl), 3, func(t *testing.T, c *testcluster.Cluster) {
+			late := test.late
 			r, other := newRedlock(t, c), newWarm(t, c)
-			broke := breakLate(t, c, r, late)
+			broke := breakLate(t, c, r, test.ttl, late)
 			time.Sleep(late)
 			synctest.Wait()
 			requireLate(t, c)
 			l := waitLock(t, other, []string{"a"}, ttl, every(time.Hour, -1)...)
 			// It is found and released, and the next one is told and asks.
 			assert.LessOrEqual(t, time.Since(broke), 2*late+20*time.Millisecond+2*trip+2*trip)
+			assert.Less(t, time.Since(broke), late+test.ttl/2, "it would not end by itself")
 			require.NoError(t, l.Unlock(t.Context()))
 			requireReleased(t, c)
 		})
@@ -190,7 +196,7 @@ func TestRepeatsEndWhereNoLookIsAllowed(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
 		n := c.Nodes[0]
 		r := newRedlock(t, c)
-		broke := breakLate(t, c, r, 20*time.Second)
+		broke := breakLate(t, c, r, time.Hour, 20*time.Second)
 		var looks atomic.Int64
 		require.NoError(t, n.OnCommand(func(cmd string, _ []string) {
 			refusal := ""

@@ -72,6 +72,28 @@ func TestReleasesAreRepeatedInGapsThatDouble(t *testing.T) {
 	})
 }
 
+// They are sent in the order in which they are due, however often they were repeated.
+func TestReleasesAreSentInTheOrderInWhichTheyAreDue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &Node{Config: Config{Epoch: time.Now()}}
+		_, seldom := repeating(n, 0, 1)
+		time.Sleep(firstGap)
+		_, often := repeating(n, 0, 2)
+		time.Sleep(firstGap)
+		_, once := repeating(n, 0, 1)
+		_, lost := repeating(n, 0, 8)
+		n.releases.pop(8)
+		n.releases.pushNow(lost)
+		for _, want := range []*dueRelease{lost, seldom, once, often, nil} {
+			first := n.releases.first()
+			assert.Equal(t, want, first)
+			if first != nil {
+				n.releases.pop(first.step)
+			}
+		}
+	})
+}
+
 // released owns a token on one key whose release is answered with what it should be.
 type released struct{}
 
