@@ -71,15 +71,16 @@ func chaosNotes(v *judge.Verdict, schedule string) []string {
 
 // profiles says what goes on in each; docs/testing.md says more.
 var profiles = map[string]string{
-	"TestSimRandomSchedules": "all calls at random, under all faults that lose no key",
-	"TestSimWaiting":         "several processes wait for the same resources, and messages are lost",
-	"TestSimQuarantine":      "nodes lose all their data, again and again",
-	"TestSimLostReleases":    "several release one lock, while answers are lost",
-	"TestSimOverload":        "up to 400 callers at slow nodes, and packets that come late",
-	"TestSimSemaphore":       "semaphores: callers of several processes, which may differ in k",
-	"TestSimHeldLocks":       "locks are kept alive, while nodes fail and lose keys",
-	"TestSimMinHold":         "locks with a min hold, over connections that deliver late",
-	"TestSimGrowing":         "the set of nodes changes by one node at a time",
+	"TestSimRandomSchedules":         "all calls at random, under all faults that lose no key",
+	"TestSimWaiting":                 "several processes wait for the same resources, and messages are lost",
+	"TestSimQuarantine":              "nodes lose all their data, again and again",
+	"TestSimReleaseByAnotherProcess": "one process takes a lock, and another one releases it",
+	"TestSimLostReleases":            "several release one lock, while answers are lost",
+	"TestSimOverload":                "up to 400 callers at slow nodes, and packets that come late",
+	"TestSimSemaphore":               "semaphores: callers of several processes, which may differ in k",
+	"TestSimHeldLocks":               "locks are kept alive, while nodes fail and lose keys",
+	"TestSimMinHold":                 "locks with a min hold, over connections that deliver late",
+	"TestSimGrowing":                 "the set of nodes changes by one node at a time",
 }
 
 // sum adds up a group of what was matched.

@@ -64,6 +64,11 @@ func TestSimQuarantine(t *testing.T) {
 	simulate(t, simSeeds{short: 1, race: 15, full: 75, long: 75}, func(s *sim) { runQuarantine(s, true) })
 }
 
+// One process takes a lock and hands it on, another one releases it, others wait for it.
+func TestSimReleaseByAnotherProcess(t *testing.T) {
+	simulate(t, simSeeds{short: 4, race: 60, full: 300, long: 1000}, runRelease)
+}
+
 // Several release the same lock by its token, while the nodes' answers are lost.
 func TestSimLostReleases(t *testing.T) {
 	simulate(t, simSeeds{short: 5, race: 50, full: 400, long: 1500}, runLostAnswers)
