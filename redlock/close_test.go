@@ -124,7 +124,7 @@ func TestCloseSaysByeOnce(t *testing.T) {
 func TestCloseRepeatsOnce(t *testing.T) {
 	for name, hang := range map[string]bool{"in time": false, "a node hangs": true} {
 		runWithRedlock(t, name, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
-			breakLate(t, c, r, 11*time.Second)
+			breakLate(t, c, r, time.Hour, 11*time.Second)
 			time.Sleep(12 * time.Second) // The next repetition comes after 20.46 s.
 			require.NotEmpty(t, keys(t, c.Nodes[0]))
 			if hang {
@@ -152,7 +152,7 @@ func TestCloseRepeatsOnce(t *testing.T) {
 func TestCloseRepeatsOnceOnTheNextConnection(t *testing.T) {
 	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		l := lockOnAll(t, r, []string{"b"}, time.Hour)
-		breakLate(t, c, r, 11*time.Second)
+		breakLate(t, c, r, time.Hour, 11*time.Second)
 		time.Sleep(12 * time.Second) // The next repetition comes after 20.46 s.
 		requireLate(t, c)
 		for _, n := range c.Nodes {

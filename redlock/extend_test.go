@@ -1,7 +1,6 @@
 package redlock_test
 
 import (
-	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -86,43 +85,6 @@ func TestExtendFindsALossWhileAnotherNodeIsDown(t *testing.T) {
 	})
 }
 
-func TestExtendWithoutQuorumLeavesTheLockHeld(t *testing.T) {
-	withRedlock(t, 5, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
-		l := lockOnAll(t, r, []string{"a"}, ttl)
-		until := l.Until()
-		require.NoError(t, c.First(3).Hang())
-		err := l.Extend(t.Context(), ttl)
-		require.ErrorIs(t, err, redlock.ErrNoQuorum)
-		require.NotErrorIs(t, err, redlock.ErrLost)
-		require.NoError(t, l.Err())
-		assert.Equal(t, until, l.Until())
-		ctx := within(t, 10*time.Millisecond)
-		err = l.Extend(ctx, ttl)
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-		require.NoError(t, l.Err())
-		require.NoError(t, c.First(3).Resume())
-		time.Sleep(3 * time.Second)
-		require.NoError(t, l.Extend(t.Context(), ttl))
-		require.NoError(t, l.Unlock(t.Context()))
-	})
-}
-
-func TestExtendInFlightCannotReviveAReleasedLock(t *testing.T) {
-	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
-		l := lockOnAll(t, r, []string{"a"}, ttl)
-		until := l.Until()
-		require.NoError(t, c.Slow(10*time.Millisecond, 10*time.Millisecond))
-		extended := make(chan error)
-		go func() { extended <- l.Extend(context.Background(), 2*ttl) }()
-		time.Sleep(5 * time.Millisecond)
-		require.NoError(t, l.Unlock(t.Context()))
-		require.ErrorIs(t, <-extended, redlock.ErrLost)
-		assert.Equal(t, until, l.Until())
-		time.Sleep(time.Second)
-		requireNoKeys(t, c)
-	})
-}
-
 func TestRepairOfNodesThatLostTheKey(t *testing.T) {
 	withRedlock(t, 5, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		l := tryLock(t, r, []string{"a", "b"}, 10*time.Second)
@@ -171,48 +133,5 @@ func TestRepairsThatAreCountedAreLosses(t *testing.T) {
 			assert.Equal(t, want, r.Stats().Repaired)
 			require.NoError(t, n.Flush())
 		}
-	})
-}
-
-// A node's answer, by which it has lost the keys, comes when the lock is over.
-func TestRepairOfALockThatHasEndedIsNotMade(t *testing.T) {
-	for name, released := range map[string]bool{"lapsed": false, "released": true} {
-		runInBubble(t, name, 3, func(t *testing.T, c *testcluster.Cluster) {
-			r := newRedlock(t, c, redlock.WithNodeTimeout(10*time.Second))
-			l := lockOnAll(t, r, []string{"a"}, time.Second)
-			require.NoError(t, c.Nodes[2].Del("a"))
-			require.NoError(t, c.Nodes[2].Hang())
-			require.NoError(t, l.Extend(t.Context(), time.Second))
-			if released {
-				require.NoError(t, l.Unlock(t.Context()))
-			} else {
-				time.Sleep(2 * time.Second)
-			}
-			require.NoError(t, c.Nodes[2].Resume())
-			time.Sleep(5 * time.Second)
-			requireReleased(t, c)
-			assert.Zero(t, r.Stats().Repaired)
-		})
-	}
-}
-
-// A node that has lost the keys is being connected to when the last vote comes, and is there again when the lock is over.
-func TestRepairOfALapsedLockIsNotMadeByALateConnection(t *testing.T) {
-	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
-		const ttl = 300 * time.Millisecond
-		l := lockOnAll(t, r, []string{"a"}, ttl)
-		require.NoError(t, c.Nodes[2].Del("a"))
-		c.Nodes[1].Proxy().SetDelays(0, 0, 90*time.Millisecond, 90*time.Millisecond)
-		done := make(chan error, 1)
-		go func() { done <- l.Extend(t.Context(), ttl) }()
-		time.Sleep(50 * time.Millisecond)
-		require.NoError(t, c.Nodes[2].Hang())
-		c.Nodes[2].Proxy().Kill()
-		require.NoError(t, <-done)
-		time.Sleep(ttl + 50*time.Millisecond)
-		require.ErrorIs(t, l.Err(), redlock.ErrExpired)
-		require.NoError(t, c.Nodes[2].Resume())
-		time.Sleep(100 * time.Millisecond)
-		assert.Empty(t, keys(t, c.Nodes[2]))
 	})
 }

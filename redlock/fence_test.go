@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -224,26 +223,6 @@ func takeAway(t *testing.T, n *testcluster.Node) {
 	}
 }
 
-func TestFenceCountersThatDifferAreRaised(t *testing.T) {
-	for _, given := range [][]int64{{5, 0, 3}, {1, 2, 3}, {3, 3, 9}, {0, 0, 0}, {9, 2, 2}} {
-		withFences(t, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
-			countAhead(t, c, given[0], given[1], given[2])
-			l := tryLock(t, r, []string{"x"}, ttl)
-			exact := 0
-			for _, counter := range countersOf(t, c, "x") {
-				if counter == l.Fence() {
-					exact++
-				}
-			}
-			assert.GreaterOrEqual(t, exact, 2)
-			second := l.Fence()
-			require.NoError(t, l.Unlock(t.Context()))
-			l = tryLock(t, r, []string{"x"}, ttl)
-			assert.Greater(t, l.Fence(), second)
-		})
-	}
-}
-
 // A raise that finds another's key, or none, does not count, and the lock is not got.
 func TestFenceRaiseNeedsTheToken(t *testing.T) {
 	withFences(t, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
@@ -263,31 +242,6 @@ func TestFenceRaiseNeedsTheToken(t *testing.T) {
 		assert.Equal(t, base+1, countersOf(t, c, "x")[1], "was not raised")
 		assert.EqualValues(t, 1, r.Stats().Raised)
 	})
-}
-
-// One node loses the key while it is asked to raise; another one has granted it late,
-// with the right counter or with one that has to be raised.
-func TestFenceGrantThatIsLateStandsInForOneThatWasLost(t *testing.T) {
-	for _, third := range []int64{0, 10, 3, 20} {
-		withFences(t, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
-			base := countAhead(t, c, 0, 10, third)
-			var late atomic.Bool
-			onScript(t, c.Nodes[2], redlock.FencedLockScript.Hash.(string), func() {
-				late.Store(true)
-				time.Sleep(10 * time.Millisecond)
-			})
-			onScript(t, c.Nodes[0], raiseMark(), func() {
-				takeAway(t, c.Nodes[0])
-				time.Sleep(20 * time.Millisecond)
-			})
-			l := tryLock(t, r, []string{"x"}, ttl)
-			assert.True(t, late.Load())
-			synctest.Wait()
-			got := countersOf(t, c, "x")
-			assert.Equal(t, []int64{l.Fence(), l.Fence()}, got[1:], third)
-			assert.GreaterOrEqual(t, l.Fence(), base+11)
-		})
-	}
 }
 
 // A raise waits for a silent node no longer than the node timeout, and a cancelled
@@ -312,30 +266,6 @@ func TestFenceRaiseEnds(t *testing.T) {
 		assert.Equal(t, 10*time.Millisecond, time.Since(start))
 		time.Sleep(time.Second)
 		requireNoKeys(t, c)
-	})
-}
-
-// Raises, one after the other, take one node timeout together.
-func TestFenceRaisesShareOneNodeTimeout(t *testing.T) {
-	inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
-		r := newWarm(t, c, redlock.WithFencing())
-		base := countAhead(t, c, 0, 0, 10, 20, 30)
-		for _, n := range c.Nodes[3:] { // Their grants are above the fence: they do not count.
-			onScript(t, n, redlock.FencedLockScript.Hash.(string), func() { time.Sleep(10 * time.Millisecond) })
-		}
-		onScript(t, c.Nodes[0], raiseMark(), func() {
-			takeAway(t, c.Nodes[0])
-			time.Sleep(200 * time.Millisecond)
-		})
-		for _, n := range c.Nodes[1:3] { // The second raise is one of node 2 and 3.
-			onScript(t, n, raiseMark(), func() { time.Sleep(10 * time.Second) })
-		}
-		start := time.Now()
-		_, err := r.TryLock(t.Context(), []string{"x"}, ttl)
-		require.Error(t, err)
-		assert.Equal(t, redlock.DefaultNodeTimeout, time.Since(start))
-		assert.Greater(t, countersOf(t, c, "x")[3], base+21, "there was a second raise")
-		time.Sleep(time.Minute)
 	})
 }
 

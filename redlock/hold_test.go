@@ -2,10 +2,6 @@ package redlock_test
 
 import (
 	"context"
-	"errors"
-	"math/rand/v2"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -194,23 +190,6 @@ func TestHoldWithALargeDriftFactor(t *testing.T) {
 	})
 }
 
-// The extension that the release overtakes must not count the hold out.
-func TestHoldHasCloseWaitForAnUnlockBesideAnExtension(t *testing.T) {
-	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
-		l, _ := kept(t, r, 30*time.Second, redlock.WithNodeTimeout(5*time.Second))
-		time.Sleep(time.Second)
-		require.NoError(t, c.Slow(500*time.Millisecond, 500*time.Millisecond))
-		go func() { _ = l.Extend(t.Context(), 30*time.Second) }()
-		time.Sleep(500 * time.Millisecond)
-		res := make(chan error, 1)
-		go func() { res <- l.Unlock(t.Context()) }()
-		synctest.Wait()
-		require.NoError(t, r.Close(context.Background()))
-		require.NoError(t, <-res, "Close must wait for the release")
-		requireReleased(t, c)
-	})
-}
-
 func TestHoldEndsItsContextAtUntil(t *testing.T) {
 	for name, fault := range map[string]func(c *testcluster.Cluster) error{
 		"hung":       (*testcluster.Cluster).Hang,
@@ -289,64 +268,6 @@ func TestHoldOfAStolenLockEndsItsContextBeforeUntil(t *testing.T) {
 			assert.Equal(t, until, l.Until())
 		})
 	}
-}
-
-// Extensions that are refused at once are tried again soon, not when the next one
-// would have been due.
-func TestHoldWaitsNoWholePaceAfterAFailedExtension(t *testing.T) {
-	const ttl = 3 * time.Second
-	validity := testkit.Validity(ttl)
-	withWarm(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
-		start := time.Now()
-		_, ctx := kept(t, r, ttl)
-		require.NoError(t, c.SetError("BUSY a script runs"))
-		time.Sleep(validity / 2)
-		failed := r.Stats().NoQuorum
-		assert.GreaterOrEqual(t, failed, int64(3), "a sixth of the validity has room for three")
-		require.NoError(t, c.SetError(""))
-		time.Sleep(validity/20 + time.Millisecond)
-		require.EqualValues(t, 1, r.Stats().Extended)
-		time.Sleep(time.Until(start.Add(validity + time.Millisecond)))
-		require.NoError(t, ctx.Err())
-	})
-}
-
-// The first extension of a hold meets nodes that hang for a while. It gives up early
-// enough for others, and those come soon after another: the lock is not lost.
-func TestHoldHasTimeForFurtherExtensions(t *testing.T) {
-	const ttl = 600 * time.Millisecond
-	validity := testkit.Validity(ttl)
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newWarm(t, c, redlock.WithNodeTimeout(10*time.Second))
-		start := time.Now()
-		_, ctx := kept(t, r, ttl)
-		require.NoError(t, c.Hang())
-		time.Sleep(validity * 7 / 10) // From a third on, an extension waits for a third.
-		require.NoError(t, c.Resume())
-		time.Sleep(time.Until(start.Add(validity + time.Millisecond)))
-		require.NoError(t, ctx.Err())
-		require.EqualValues(t, 1, r.Stats().NoQuorum, "the extension that waited for a third")
-	})
-}
-
-// A jump that leaves a part of the validity brings the next extension forward;
-// slewing does not.
-func TestHoldExtendsEarlierAfterAJumpOfTheWallClock(t *testing.T) {
-	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
-		_, ctx := kept(t, r, 30*time.Second)
-		time.Sleep(4 * time.Second) // The next extension is due after 8.9 s at the earliest.
-		extended := r.Stats().Extended
-		for range 40 { // 500 ppm, and more.
-			testkit.WallOffset(r).Add(int64(2 * time.Millisecond))
-			time.Sleep(100 * time.Millisecond)
-		}
-		assert.Equal(t, extended, r.Stats().Extended)
-		testkit.WallOffset(r).Add(int64(15 * time.Second))
-		time.Sleep(100 * time.Millisecond)
-		assert.Equal(t, extended+1, r.Stats().Extended)
-		time.Sleep(time.Minute)
-		require.NoError(t, ctx.Err())
-	})
 }
 
 // An Extend by a short ttl leaves Until where it was, or nearly so: the next extension is due before it, also if that
@@ -518,33 +439,6 @@ func TestHoldWithMinHoldOutlivesItsHolder(t *testing.T) {
 	})
 }
 
-// What has come so late that the keys may end before the min hold is no lock.
-func TestHoldWithMinHoldThatComesTooLate(t *testing.T) {
-	withWarm(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
-		var slept atomic.Int64
-		for _, n := range c.Nodes {
-			require.NoError(t, n.OnCommand(func(cmd string, _ []string) {
-				if cmd == "SET" {
-					testkit.WallOffset(r).Store(slept.Load())
-				}
-			}))
-		}
-		lock := func(sleeps time.Duration) error {
-			slept.Add(int64(sleeps)) // The machine, in the attempt.
-			l, err := r.TryLock(t.Context(), []string{"a"}, 10*time.Second, redlock.WithMinHold(5*time.Second))
-			if err == nil {
-				require.NoError(t, l.Unlock(t.Context()))
-				time.Sleep(5 * time.Second)
-			}
-			return err
-		}
-		require.NoError(t, lock(4*time.Second))
-		require.ErrorIs(t, lock(5*time.Second), redlock.ErrNoQuorum)
-		time.Sleep(time.Second)
-		requireReleased(t, c)
-	})
-}
-
 func TestHoldWithMinHoldForWhichNoTTLIsLongEnough(t *testing.T) {
 	nodes := testkit.ForbiddenNodes(t, 3)
 	for _, limit := range []struct {
@@ -635,106 +529,6 @@ func TestHoldThatBeginsAfterItsStopTimeIsDone(t *testing.T) {
 		require.ErrorIs(t, err, redlock.ErrStopTime)
 		requireReleased(t, c)
 	})
-}
-
-// Whatever ends a context, but a loss, leaves the stop time.
-func TestHoldLeavesItsStopTimeHoweverItEnds(t *testing.T) {
-	const stop = 4 * time.Second
-	rng := rand.New(rand.NewPCG(23, 0))
-	for end, fn := range map[error]func(*redlock.Redlock, context.CancelFunc){
-		redlock.ErrMaxHold: func(*redlock.Redlock, context.CancelFunc) {},
-		redlock.ErrClosed:  func(r *redlock.Redlock, _ context.CancelFunc) { go func() { _ = r.Close(context.Background()) }() },
-		context.Canceled:   func(_ *redlock.Redlock, cancel context.CancelFunc) { cancel() },
-	} {
-		for range rounds(10, 3) {
-			inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-				after := testkit.Between(rng, 0, time.Minute)
-				r := newWarm(t, c, redlock.WithStopTime(stop))
-				require.NoError(t, c.Slow(0, 100*time.Millisecond))
-				parent, cancel := context.WithCancel(t.Context())
-				defer cancel()
-				opts := []redlock.Option{}
-				if errors.Is(end, redlock.ErrMaxHold) {
-					opts = append(opts, redlock.WithMaxHold(after+500*time.Millisecond))
-				}
-				l := tryLock(t, r, []string{"a"}, 10*time.Second, opts...)
-				ctx := l.KeepAlive(parent)
-				time.Sleep(after)
-				fn(r, cancel)
-				<-ctx.Done()
-				requireEnded(t, ctx, end)
-				assert.GreaterOrEqual(t, time.Until(l.Until()), stop)
-			})
-		}
-	}
-}
-
-// cutOff has all that is sent on a way be lost, or breaks the connections on which something was.
-func cutOff(way []*testcluster.Proxy, on bool) {
-	for _, p := range way {
-		p.BlackHole(on)
-		p.Refuse(on)
-		if !on {
-			p.Reset()
-		}
-	}
-}
-
-// Two clients do the same work, which takes 0.8 of the stop time to stop. Fifty times whoever works is cut
-// off from all nodes, while the other one waits: it gets the lock as soon as that has ended.
-func TestHoldWithStopTimeHasTwoNeverWork(t *testing.T) {
-	const ttl, stop = 10 * time.Second, 3 * time.Second
-	play := func(stopTime time.Duration, outages int) (overlaps, stopped int64) {
-		var atWork, both, ended atomic.Int64
-		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-			rng := rand.New(rand.NewPCG(23, uint64(stopTime)))
-			ctx, cancel := context.WithCancel(t.Context())
-			var ways [2][]*testcluster.Proxy
-			var working atomic.Int32 // which of them
-			var workers sync.WaitGroup
-			for i := range ways {
-				var nodes []redlock.Node
-				nodes, ways[i] = ownWay(t, c)
-				r := newOver(t, nodes, redlock.WithStopTime(stopTime), redlock.WithRetryCount(-1), redlock.WithRetryDelay(time.Second))
-				workers.Go(func() {
-					for ctx.Err() == nil {
-						_ = r.Do(ctx, []string{"a"}, ttl, func(ctx context.Context, _ *redlock.Lock) error {
-							if atWork.Add(1) > 1 {
-								both.Add(1)
-							}
-							defer atWork.Add(-1)
-							working.Store(int32(i))
-							<-ctx.Done()
-							if errors.Is(context.Cause(ctx), redlock.ErrStopTime) {
-								ended.Add(1)
-							}
-							time.Sleep(stop * 8 / 10)
-							return ctx.Err()
-						})
-					}
-				})
-			}
-			for range outages {
-				time.Sleep(testkit.Between(rng, 0, ttl))
-				synctest.Wait()
-				at := working.Load()
-				cutOff(ways[at], true)
-				time.Sleep(testkit.Between(rng, ttl, 3*ttl/2))
-				require.NotEqual(t, at, working.Load(), "the other one works")
-				cutOff(ways[at], false)
-				time.Sleep(2 * time.Second) // It connects again.
-			}
-			cancel()
-			workers.Wait()
-		})
-		return both.Load(), ended.Load()
-	}
-	outages := rounds(50, 6)
-	overlaps, stopped := play(stop, outages)
-	assert.Zero(t, overlaps)
-	assert.EqualValues(t, outages, stopped)
-	overlaps, _ = play(0, 5)
-	assert.EqualValues(t, 5, overlaps, "without a stop time")
 }
 
 // Contexts that have ended are forgotten, long before the next extension: a service that holds a lock for hours may call

@@ -234,26 +234,6 @@ func TestReleaseTellsANodeThatWasDownForAnHour(t *testing.T) {
 	}
 }
 
-// The answers to a release are lost. The lock had ended long before, and somebody else has it: that
-// the keys are another's must not be taken for a success of the release that was not heard of.
-func TestReleaseOfALockThatHadEndedIsNoSuccessAfterLostAnswers(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		first, worker, other := newRedlock(t, c), newRedlock(t, c), newRedlock(t, c)
-		warm(t, worker)
-		l := tryLock(t, first, []string{"a"}, time.Second)
-		time.Sleep(2 * time.Second)
-		holder := lockOnAll(t, other, []string{"a"}, time.Minute)
-		c.DropReplies(true)
-		require.ErrorIs(t, worker.Release(t.Context(), []string{"a"}, l.Token()), redlock.ErrNoQuorum)
-		c.Reset()
-		c.DropReplies(false)
-		time.Sleep(3 * time.Second)
-		err := worker.Release(t.Context(), []string{"a"}, l.Token())
-		require.NoError(t, holder.Err())
-		require.ErrorIs(t, err, redlock.ErrLost)
-	})
-}
-
 // An extension that has reached one node only has its key outlive the lock, so that somebody else has
 // the lock while one node says yes to the release.
 func TestReleaseCountsNoNodeThatDidNotHaveTheLock(t *testing.T) {
@@ -277,30 +257,6 @@ func TestReleaseCountsNoNodeThatDidNotHaveTheLock(t *testing.T) {
 		err := worker.Release(t.Context(), []string{"a"}, l.Token())
 		require.NoError(t, holder.Err())
 		require.ErrorIs(t, err, redlock.ErrNoQuorum, "one yes, one another's, one that is down")
-	})
-}
-
-func TestReleaseOfAForeignTokenIsRefusedByAFullBacklog(t *testing.T) {
-	testkit.SkipUnderRace(t, "it is about sizes")
-	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
-		worker := newWarm(t, c)
-		require.NoError(t, c.Nodes[0].Hang())
-		fillBacklog(t, redlock.NodesIn(worker)[0])
-		err := worker.Release(t.Context(), []string{"a"}, tokens.New())
-		require.ErrorIs(t, err, redlock.ErrNoQuorum)
-		require.ErrorContains(t, err, node.ErrBacklog.Error())
-
-		require.NoError(t, c.Nodes[0].Resume())
-		require.NoError(t, c.Nodes[0].Stop())
-		time.Sleep(time.Second)
-		for i := range node.MaxBacklog + 100 {
-			require.ErrorIs(t, worker.Release(t.Context(), []string{"a"}, fmt.Sprintf("%032x", i)), redlock.ErrNoQuorum)
-		}
-		require.Equal(t, node.MaxBacklog, worker.Stats().Nodes[0].PendingReleases)
-		// Nothing is left of those after an hour, so others have the place.
-		time.Sleep(redlock.UnknownLife + time.Second)
-		require.ErrorIs(t, worker.Release(t.Context(), []string{"a"}, tokens.New()), redlock.ErrNoQuorum)
-		require.Equal(t, 1, worker.Stats().Nodes[0].PendingReleases)
 	})
 }
 

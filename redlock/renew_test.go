@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -15,10 +14,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed6c881748/redlock/internal/node"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/redlock"
-	"github.com/seed6c881748/redlock/test/testkit"
 )
 
 // Each connection is made anew each second, while locks are taken, extended and released as fast as it goes.
@@ -157,21 +154,6 @@ func keeping(t *testing.T, from redlock.Pool, idle int) redlock.Pool {
 		require.NoError(t, c.Close())
 	}
 	return p
-}
-
-// What nobody has asked about for long, and what is asked again and again.
-func TestConnectionIsLookedAtAgain(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newWarm(t, c, redlock.WithConnectionAge(0))
-		n := redlock.NodesIn(r)[0]
-		time.Sleep(24 * time.Hour)
-		assert.EqualValues(t, 3, connects(r), "0 is never")
-		for start := time.Now(); time.Since(start) < 10*time.Minute; time.Sleep(time.Second) {
-			n.LookAgain()
-		}
-		assert.InDelta(t, 21, n.Stats().Connects, 1)
-		cycle(t, r, "a", ttl)
-	})
 }
 
 // Whatever is wrong with the second connection, the first goes on, and it is tried with a backoff.
@@ -329,63 +311,6 @@ func TestConnectionAgeKeepsTheOrder(t *testing.T) {
 	})
 }
 
-// What the old server has refused is sent to it first, though another one takes over.
-func TestConnectionAgeSendsWhatIsOwedToTheOldServer(t *testing.T) {
-	inBubble(t, 2, func(t *testing.T, c *testcluster.Cluster) {
-		var moved atomic.Bool
-		r := newOver(t, []redlock.Node{{Name: "a", Pool: movable(&moved, c.Nodes[0], c.Nodes[1])}}, redlock.WithConnectionAge(0))
-		warm(t, r)
-		l := tryLock(t, r, []string{"a"}, time.Hour)
-		require.NoError(t, c.Nodes[0].SetError("BUSY Redis is busy running a script."))
-		require.Error(t, l.Unlock(t.Context()))
-		time.Sleep(time.Minute)
-		time.Sleep(node.MinBackoff) // Between two attempts.
-		require.NoError(t, c.Nodes[0].SetError(""))
-		moved.Store(true)
-		redlock.NodesIn(r)[0].LookAgain()
-		synctest.Wait()
-		assert.Empty(t, keys(t, c.Nodes[0]))
-		assert.EqualValues(t, 2, connects(r))
-		time.Sleep(time.Minute)
-	})
-}
-
-// The old server does not answer. It goes on, and is broken as if no other connection had been made.
-func TestConnectionAgeWithAnOldServerThatIsSilent(t *testing.T) {
-	for silence, wantUnknown := range map[time.Duration]int64{600 * time.Millisecond: 0, time.Minute: 1} {
-		runInBubble(t, silence.String(), 2, func(t *testing.T, c *testcluster.Cluster) {
-			var moved atomic.Bool
-			var rec recorder
-			r := newOver(t, []redlock.Node{{Name: "a", Pool: movable(&moved, c.Nodes[0], c.Nodes[1])}},
-				redlock.WithConnectionAge(0), redlock.WithHook(rec.Hook))
-			warm(t, r)
-			held := tryLock(t, r, []string{"held"}, time.Hour)
-			moved.Store(true)
-			c.Nodes[0].Proxy().Hang()
-			refusedLate := make(chan error, 1)
-			go func() {
-				_, err := r.TryLock(t.Context(), []string{"a"}, time.Hour)
-				refusedLate <- err
-			}()
-			synctest.Wait()
-			redlock.NodesIn(r)[0].LookAgain()
-			require.ErrorIs(t, <-refusedLate, redlock.ErrNoQuorum)
-			time.Sleep(silence - redlock.DefaultNodeTimeout)
-			c.Nodes[0].Proxy().Resume()
-			time.Sleep(200 * time.Millisecond)
-			synctest.Wait()
-			s := r.Stats().Nodes[0]
-			assert.Equal(t, wantUnknown, s.Unknown)
-			assert.True(t, s.Up)
-			assert.Len(t, rec.TakeOf(redlock.EventNodeDown), int(wantUnknown))
-			_ = held.Unlock(t.Context())
-			time.Sleep(3 * time.Minute)
-			assert.Empty(t, keys(t, c.Nodes[1]))
-			cycle(t, r, "b", ttl)
-		})
-	}
-}
-
 // At most one node's requests wait at a time: the others have a quorum meanwhile, however far the nodes are.
 func TestConnectionAgeChangesOneNodeAtATime(t *testing.T) {
 	const trip = 160 * time.Millisecond // Twice that is more than the node timeout.
@@ -417,23 +342,6 @@ func TestConnectionAgeChangesOneNodeAtATime(t *testing.T) {
 		callers.Wait()
 		assert.GreaterOrEqual(t, connects(r), int64(3+3*3))
 		time.Sleep(time.Second)
-	})
-}
-
-// Their connections were made together.
-func TestConnectionAgeIsSpread(t *testing.T) {
-	inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
-		r := newWarm(t, c)
-		var at []time.Duration
-		for start, seen := time.Now(), connects(r); time.Since(start) < time.Hour; time.Sleep(time.Second) {
-			if now := connects(r); now > seen {
-				seen = now
-				at = append(at, time.Since(start))
-			}
-		}
-		require.GreaterOrEqual(t, len(at), 3, "%v", at)
-		assert.GreaterOrEqual(t, slices.Min(at), 45*time.Minute)
-		assert.EqualValues(t, 10, connects(r))
 	})
 }
 
@@ -501,40 +409,5 @@ func TestConnectionAgeEndsWithTheOldConnection(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		assert.EqualValues(t, 3, connects(r))
 		cycle(t, r, "a", ttl)
-	})
-}
-
-// Some requests are in one batch with the PING, behind it.
-func TestConnectionAgeKeepsWhatIsBehindTheLastPing(t *testing.T) {
-	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
-		require.NoError(t, c.Slow(time.Millisecond, time.Millisecond))
-		r := newWarm(t, c, redlock.WithConnectionAge(0))
-		for round := range rounds(20, 4) {
-			time.Sleep(31 * time.Second)
-			go redlock.NodesIn(r)[0].LookAgain()
-			var callers sync.WaitGroup
-			for i := range 40 {
-				callers.Go(func() {
-					time.Sleep(time.Duration(i/4) * time.Millisecond) // With the answers.
-					cycle(t, r, fmt.Sprint("r", round, i), ttl)
-				})
-			}
-			callers.Wait()
-		}
-		assert.Zero(t, r.Stats().Nodes[0].Unknown)
-		requireNoKeys(t, c)
-	})
-}
-
-// After a standstill the watchdog reads first what has arrived. Until then, no connection is made that may not be needed.
-func TestConnectionAgeComesAfterTheLook(t *testing.T) {
-	withWarm(t, 3, func(t *testing.T, _ *testcluster.Cluster, r *redlock.Redlock) {
-		time.Sleep(10 * time.Second)
-		testkit.WallOffset(r).Add(int64(60 * time.Millisecond))
-		redlock.NodesIn(r)[0].LookAgain()
-		synctest.Wait()
-		require.EqualValues(t, 1, r.Stats().Nodes[0].Connects)
-		time.Sleep(node.Arrival + time.Millisecond)
-		require.EqualValues(t, 2, r.Stats().Nodes[0].Connects)
 	})
 }

@@ -40,60 +40,6 @@ func mixedLoad(ctx context.Context, t *testing.T, r *redlock.Redlock, callers in
 	return wg.Wait
 }
 
-// toldOf returns when the second node began and ceased to be unresponsive.
-func toldOf(events []redlock.Event) (told []redlock.Event) {
-	for _, e := range events {
-		if e.Node == "node2" && (e.Kind == redlock.EventNodeUnresponsive || e.Kind == redlock.EventNodeUp) {
-			told = append(told, e)
-		}
-	}
-	return told
-}
-
-// A node that is too late, or refuses to write, is told, and stays so until that has ended, whatever else is asked of it:
-// kept locks are extended, others are taken, and it is fast now and then.
-func TestUnresponsiveNodeStaysSo(t *testing.T) {
-	late := func(n *testcluster.Node) error { return n.Slow(155*time.Millisecond, 155*time.Millisecond) }
-	for name, test := range map[string]struct {
-		begin, end func(n *testcluster.Node) error
-	}{
-		"late, but for half a second": {late, func(n *testcluster.Node) error { return n.Slow(0, 0) }},
-		"MISCONF":                     {refuses("MISCONF no snapshot can be saved"), refuses("")},
-	} {
-		for _, callers := range []int{1, 6} {
-			runInBubble(t, fmt.Sprint(name, ", callers: ", callers), 3, func(t *testing.T, c *testcluster.Cluster) {
-				var rec recorder
-				r := newWarm(t, c, redlock.WithHook(rec.Hook))
-				ctx, cancel := context.WithCancel(t.Context())
-				tryLock(t, r, []string{"held"}, ttl).KeepAlive(ctx)
-				wait := mixedLoad(ctx, t, r, callers)
-				time.Sleep(10 * time.Second)
-				synctest.Wait()
-				rec.TakeAll()
-				begun := time.Now()
-				for range rounds(20, 4) {
-					require.NoError(t, test.begin(c.Nodes[1]))
-					time.Sleep(14 * time.Second)
-					if name != "MISCONF" {
-						require.NoError(t, test.end(c.Nodes[1]))
-						time.Sleep(500 * time.Millisecond)
-					}
-				}
-				synctest.Wait()
-				told := toldOf(rec.TakeAll())
-				require.Len(t, told, 1, "%v", told)
-				assert.Equal(t, redlock.EventNodeUnresponsive, told[0].Kind)
-				assert.Less(t, told[0].Time.Sub(begun), 20*time.Second)
-				require.NoError(t, test.end(c.Nodes[1]))
-				time.Sleep(30 * time.Second)
-				assert.Empty(t, unresponsive(r))
-				cancel()
-				wait()
-			})
-		}
-	}
-}
-
 func refuses(why string) func(n *testcluster.Node) error {
 	return func(n *testcluster.Node) error { return n.SetError(why) }
 }

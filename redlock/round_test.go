@@ -19,54 +19,6 @@ import (
 	"github.com/seed6c881748/redlock/internal/testcluster"
 )
 
-// A lock request whose release has overtaken it in the caller's mind, though not
-// on the wire: it is dropped, and the round hears of it at once.
-func TestRoundThatWasGivenUpSendsNoLockRequest(t *testing.T) {
-	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
-		warm(t, r)
-		cl := newClaim([]string{"a"}, []any{"a"}, "", time.Minute, 1)
-		rd := r.newRound(t.Context(), cl, lockCommand(cl), lease.Locking, 1)
-		r.nodes[0].Release(&cl.Trace, 0)
-		rd.rules.Start = time.Now()
-		rd.ask(time.Second)
-		<-rd.decided
-		assert.Equal(t, node.ErrWithdrawn, rd.quorumError(ErrNoQuorum).Votes[0].Err)
-		requireNoKeys(t, c)
-	})
-}
-
-// What the hook was told is what the call returns, even if a quorum says yes
-// between the end of the waiting and the look at the votes.
-func TestRoundHasNoQuorumAfterTheCallWasCutShort(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		told := make(chan Event, 10)
-		r := newRedlock(t, c, WithHook(func(_ context.Context, e Event) {
-			if len(e.Resources) == 1 && e.Resources[0] == "a" {
-				told <- e
-			}
-		}))
-		warm(t, r)
-		require.NoError(t, c.Slow(time.Millisecond, time.Millisecond))
-		cl := newClaim([]string{"a"}, []any{"a"}, "", time.Minute, 3)
-		rd := r.newRound(t.Context(), cl, lockCommand(cl), lease.Locking, 1)
-		rd.rules.Start = time.Now()
-		rd.ask(100 * time.Millisecond)
-		synctest.Wait() // They are on their way.
-		cancelled, cancel := context.WithCancel(t.Context())
-		cancel()
-		require.ErrorIs(t, rd.wait(cancelled, nil), context.Canceled)
-		time.Sleep(10 * time.Millisecond)
-		rd.mu.Lock()
-		assert.Equal(t, lease.Granted, rd.rules.Standing())
-		assert.True(t, rd.rules.GivenUp())
-		rd.mu.Unlock()
-		require.Len(t, told, 2)
-		require.ErrorIs(t, (<-told).Err, context.Canceled)
-		require.ErrorIs(t, (<-told).Err, context.Canceled)
-	})
-}
-
 // A lock request that waits for a connection is withdrawn when its time is over, also if other
 // nodes were asked again meanwhile: it could set the key when the lock has ended.
 func TestRoundWithdrawsARequestThatWaitsThoughOthersAreAskedAgain(t *testing.T) {
@@ -99,66 +51,6 @@ func TestRoundWithdrawsARequestThatWaitsThoughOthersAreAskedAgain(t *testing.T) 
 		time.Sleep(5 * time.Second)
 		require.True(t, r.nodes[6].Stats().Up)
 		assert.Empty(t, keys(t, c.Nodes[6]))
-	})
-}
-
-// Where silence makes it a split vote, those that are asked again then have time of their own.
-func TestRoundThatAsksAgainWhenItsTimeIsOverWaits(t *testing.T) {
-	inBubble(t, 7, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c, WithNodeTimeout(200*time.Millisecond))
-		warm(t, r)
-		for i, n := range c.Nodes[4:] {
-			require.NoError(t, n.Set("a", fmt.Sprint("loser", i), 50*time.Millisecond))
-		}
-		require.NoError(t, c.Slow(10*time.Millisecond, 10*time.Millisecond))
-		for _, n := range c.First(2).Nodes {
-			require.NoError(t, n.Hang())
-		}
-		a := new(acquisition)
-		require.NoError(t, a.prepare(t.Context(), &r.core, []string{"a"}, time.Minute, nil))
-		rd := a.claimed(t.Context(), 1)
-		rd.ask(100 * time.Millisecond) // As after a wait for a place.
-		<-rd.decided
-		assert.Equal(t, 120*time.Millisecond, time.Since(rd.rules.Start))
-		assert.Equal(t, lease.Granted, rd.verdict())
-	})
-}
-
-// The time of a contest and that for answers may end at the same instant, after which nothing else comes.
-func TestSplitVoteEndsWithANodeThatHangsInIt(t *testing.T) {
-	inBubble(t, 4, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
-		warm(t, r)
-		for i, n := range c.Nodes[2:] {
-			require.NoError(t, n.Set("a", fmt.Sprint("holder", i), time.Minute))
-		}
-		require.NoError(t, c.Slow(time.Millisecond, time.Millisecond))
-		time.AfterFunc(20*time.Millisecond, func() { _ = c.Nodes[3].Hang() })
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		_, err := r.TryLock(ctx, []string{"a"}, time.Minute)
-		require.ErrorIs(t, err, ErrTaken)
-		require.NoError(t, ctx.Err())
-	})
-}
-
-// An extension that passed its checks just before the release must not give the
-// keys that are left a new life.
-func TestRoundOfAnExtensionDoesNotLengthenAMinHold(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
-		start := time.Now()
-		l, err := r.TryLock(t.Context(), []string{"a"}, 10*time.Second, WithMinHold(5*time.Second))
-		require.NoError(t, err)
-		synctest.Wait()
-		require.NoError(t, l.Unlock(t.Context()))
-		rd := r.newRound(t.Context(), l.claim, extendCommand(l.claim, serverMillis(time.Hour), false), lease.Extending, 0)
-		rd.rules.Start = time.Now()
-		rd.ask(time.Second)
-		<-rd.decided
-		time.Sleep(time.Until(start.Add(5 * time.Second)))
-		synctest.Wait()
-		requireNoKeys(t, c)
 	})
 }
 

@@ -2,7 +2,6 @@ package redlock_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/bits"
 	"math/rand/v2"
@@ -253,61 +252,6 @@ func TestAttemptsWaitForANodeAfterAFailureOnlyWhereItIsNeeded(t *testing.T) {
 			assert.Less(t, time.Since(start), 110*time.Millisecond, "a contest, without a node timeout")
 			require.NotErrorIs(t, votes[1].Err, redlock.ErrNodeTimeout)
 			require.NotErrorIs(t, votes[1].Err, redlock.ErrPending)
-		})
-	}
-}
-
-// The vote of a node that is known to be slow is not waited for once others have refused, but completes the quorum when it
-// comes; that of a node that only takes long this time is waited for, so that there is nothing to settle.
-func TestRefusalDecidesWithoutTheSlowNodeOnly(t *testing.T) {
-	const trip = 60 * time.Millisecond
-	for _, known := range []bool{false, true} {
-		runWithWarm(t, fmt.Sprint(known), 5, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
-			if known {
-				c.Nodes[0].Proxy().SetDelay(trip/2, trip/2)
-				notice([]*redlock.Redlock{r})
-			}
-			c.Nodes[0].Proxy().SetDelay(trip/2, trip/2)
-			for _, n := range c.Nodes[1:3] {
-				require.NoError(t, n.Set("a", "the value of "+n.Name(), time.Hour))
-			}
-			before, start := r.Stats().Splits, time.Now()
-			tryLock(t, r, []string{"a"}, time.Minute)
-			assert.LessOrEqual(t, time.Since(start), 2*trip)
-			assert.Equal(t, known, r.Stats().Splits > before, "votes that were to be settled")
-		})
-	}
-}
-
-// A process asks a hung majority with many calls: none is told that somebody has the lock.
-func TestOutageOfNodesThatHangIsNotTaken(t *testing.T) {
-	for _, held := range []bool{false, true} {
-		runInBubble(t, fmt.Sprint("held by another: ", held), 3, func(t *testing.T, c *testcluster.Cluster) {
-			var rs []*redlock.Redlock
-			for range 5 {
-				rs = append(rs, newWarm(t, c))
-			}
-			if held {
-				require.NoError(t, c.Set("x", "somebody", time.Hour))
-			}
-			for _, n := range c.Nodes[1:] {
-				require.NoError(t, n.Hang())
-				defer func() { _ = n.Resume() }()
-			}
-			end := time.Now().Add(scenario(time.Minute, 10*time.Second))
-			var wg sync.WaitGroup
-			for i, r := range rs {
-				wg.Go(func() {
-					for time.Sleep(time.Duration(i) * 7 * time.Millisecond); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
-						_, err := r.TryLock(context.Background(), []string{"x"}, ttl)
-						if !errors.Is(err, redlock.ErrNoQuorum) {
-							t.Error(err)
-							return
-						}
-					}
-				})
-			}
-			wg.Wait()
 		})
 	}
 }

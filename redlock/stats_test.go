@@ -1,7 +1,6 @@
 package redlock_test
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -289,99 +288,6 @@ func vanished(r *redlock.Redlock) (times []int64) {
 	return times
 }
 
-const vanishTTL = 2 * time.Minute
-
-// outlast extends a lock for so long that keys that are not extended have expired.
-func outlast(t *testing.T, l *redlock.Lock) {
-	t.Helper()
-	for range 2 {
-		time.Sleep(vanishTTL * 9 / 10)
-		require.NoError(t, l.Extend(t.Context(), vanishTTL))
-	}
-}
-
-// Keys vanish when a node has said that it has them, and denies it before they can have expired, without a release.
-// Each case has its node denied by the next extension, which may fail, and then by the release.
-func TestVanishedKeysAreCountedWhereTheyWere(t *testing.T) {
-	for name, test := range map[string]struct {
-		opts  []redlock.Option
-		fault func(t *testing.T, c *testcluster.Cluster, l *redlock.Lock)
-		want  []int64
-	}{
-		"nothing":             {nil, func(*testing.T, *testcluster.Cluster, *redlock.Lock) {}, []int64{0, 0, 0, 0, 0}},
-		"flush":               {nil, func(t *testing.T, c *testcluster.Cluster, _ *redlock.Lock) { flush(t, c, 1) }, []int64{0, 1, 0, 0, 0}},
-		"flush of all":        {nil, func(t *testing.T, c *testcluster.Cluster, _ *redlock.Lock) { flush(t, c, 0, 1, 2, 3, 4) }, []int64{1, 1, 1, 1, 1}},
-		"flush with fencing":  {[]redlock.Option{redlock.WithFencing()}, func(t *testing.T, c *testcluster.Cluster, _ *redlock.Lock) { flush(t, c, 1) }, []int64{0, 1, 0, 0, 0}},
-		"flush with min hold": {[]redlock.Option{redlock.WithMinHold(time.Minute)}, func(t *testing.T, c *testcluster.Cluster, _ *redlock.Lock) { flush(t, c, 1) }, []int64{0, 1, 0, 0, 0}},
-		"one of the keys":     {nil, func(t *testing.T, c *testcluster.Cluster, _ *redlock.Lock) { require.NoError(t, c.Nodes[3].Del("b")) }, []int64{0, 0, 0, 1, 0}},
-		"another's": {nil, func(t *testing.T, c *testcluster.Cluster, _ *redlock.Lock) {
-			require.NoError(t, c.Nodes[3].Set("b", "x", time.Hour))
-		}, []int64{0, 0, 0, 1, 0}},
-		"restart":               {nil, func(t *testing.T, c *testcluster.Cluster, _ *redlock.Lock) { restart(t, c, 2, time.Second, true) }, []int64{0, 0, 0, 0, 0}},
-		"restart without data":  {nil, func(t *testing.T, c *testcluster.Cluster, _ *redlock.Lock) { restart(t, c, 2, time.Second, false) }, []int64{0, 0, 1, 0, 0}},
-		"a minute without data": {nil, func(t *testing.T, c *testcluster.Cluster, _ *redlock.Lock) { restart(t, c, 2, time.Minute, false) }, []int64{0, 0, 1, 0, 0}},
-		"a node down": {nil, func(t *testing.T, c *testcluster.Cluster, _ *redlock.Lock) {
-			require.NoError(t, c.Nodes[0].Stop())
-		}, []int64{0, 0, 0, 0, 0}},
-		"a node down, another flushed": {nil, func(t *testing.T, c *testcluster.Cluster, _ *redlock.Lock) {
-			require.NoError(t, c.Nodes[0].Stop())
-			flush(t, c, 1)
-		}, []int64{0, 1, 0, 0, 0}},
-		"a node slow, another flushed": {nil, func(t *testing.T, c *testcluster.Cluster, _ *redlock.Lock) {
-			require.NoError(t, c.Nodes[0].Slow(300*time.Millisecond, 300*time.Millisecond))
-			flush(t, c, 1)
-		}, []int64{0, 1, 0, 0, 0}},
-		"the slow node flushed": {nil, func(t *testing.T, c *testcluster.Cluster, _ *redlock.Lock) {
-			require.NoError(t, c.Nodes[0].Slow(300*time.Millisecond, 300*time.Millisecond))
-			flush(t, c, 0)
-		}, []int64{1, 0, 0, 0, 0}},
-		"a node down, another without data, one stalls": {nil, func(t *testing.T, c *testcluster.Cluster, _ *redlock.Lock) {
-			require.NoError(t, c.Nodes[0].Stop())
-			restart(t, c, 1, time.Second, false)
-			require.NoError(t, c.Nodes[2].Hang())
-			time.AfterFunc(3*time.Second, func() { _ = c.Nodes[2].Resume() })
-		}, []int64{0, 1, 0, 0, 0}},
-		"expired here": {nil, func(t *testing.T, c *testcluster.Cluster, l *redlock.Lock) {
-			require.NoError(t, c.Nodes[4].Stop())
-			outlast(t, l)
-			require.NoError(t, c.Nodes[4].Restart(true))
-			time.Sleep(2 * time.Second)
-		}, []int64{0, 0, 0, 0, 0}},
-		"expired here, and lost after a yes there": {nil, func(t *testing.T, c *testcluster.Cluster, l *redlock.Lock) {
-			require.NoError(t, c.Nodes[4].Hang())
-			outlast(t, l)
-			require.NoError(t, c.Nodes[4].Resume())
-			flush(t, c, 3)
-			time.Sleep(2 * time.Second)
-		}, []int64{0, 0, 0, 1, 0}},
-		"a release by another process": {nil, func(t *testing.T, c *testcluster.Cluster, l *redlock.Lock) {
-			require.NoError(t, newRedlock(t, c).Release(t.Context(), l.Resources(), l.Token()))
-			synctest.Wait()
-		}, []int64{1, 1, 1, 1, 1}}, // It cannot be told from a DEL by hand.
-	} {
-		for _, by := range []string{"extension", "release"} {
-			runInBubble(t, name+", seen by the "+by, 5, func(t *testing.T, c *testcluster.Cluster) {
-				r := newRedlock(t, c, test.opts...)
-				l := tryLock(t, r, []string{"a", "b"}, vanishTTL)
-				time.Sleep(time.Second)
-				test.fault(t, c, l)
-				if by == "extension" {
-					_ = l.Extend(t.Context(), vanishTTL)
-					time.Sleep(5 * time.Second)
-					assert.Equal(t, test.want, vanished(r))
-					_ = l.Extend(t.Context(), vanishTTL)
-					time.Sleep(5 * time.Second)
-				}
-				for range 2 { // A repeated release finds nothing.
-					_ = l.Unlock(t.Context())
-					time.Sleep(5 * time.Second)
-				}
-				assert.Equal(t, test.want, vanished(r), "once, and nothing new at the release")
-			})
-		}
-	}
-}
-
 func flush(t *testing.T, c *testcluster.Cluster, nodes ...int) {
 	t.Helper()
 	for _, i := range nodes {
@@ -522,35 +428,6 @@ func TestVanishedKeysAreNoneThatHaveExpiredInASleep(t *testing.T) {
 	})
 }
 
-// A release that is sent again, as its answer was lost or an error of unknown origin, finds nothing.
-func TestVanishedKeysAreNoneThatAReleaseHasTakenAway(t *testing.T) {
-	for name, end := range map[string]func(n *testcluster.Node){
-		"the answer is lost": func(n *testcluster.Node) { n.Proxy().DropReplies(true) },
-		"it comes late":      func(n *testcluster.Node) { n.Proxy().SetDelay(400*time.Millisecond, 400*time.Millisecond) },
-	} {
-		for _, opts := range [][]redlock.Option{nil, {redlock.WithMinHold(30 * time.Second)}} {
-			runInBubble(t, fmt.Sprintf("%s, %d options", name, len(opts)), 3, func(t *testing.T, c *testcluster.Cluster) {
-				r := newRedlock(t, c, opts...)
-				l := lockOnAll(t, r, []string{"a"}, time.Minute)
-				for _, n := range c.Nodes {
-					end(n)
-				}
-				_ = l.Unlock(t.Context())
-				time.Sleep(5 * time.Second)
-				for _, n := range c.Nodes {
-					n.Proxy().DropReplies(false)
-					n.Proxy().SetDelay(0, 0)
-					n.Proxy().Reset()
-				}
-				time.Sleep(5 * time.Second)
-				_ = l.Unlock(t.Context())
-				time.Sleep(time.Minute)
-				assert.Equal(t, []int64{0, 0, 0}, vanished(r))
-			})
-		}
-	}
-}
-
 // unresponsive returns which nodes count as unavailable though they are up.
 func unresponsive(r *redlock.Redlock) (nodes []int) {
 	for i, n := range r.Stats().Nodes {
@@ -667,89 +544,6 @@ func TestUnresponsiveNodeOfARareCaller(t *testing.T) {
 	}
 }
 
-// What is no sign of an unresponsive node.
-func TestUnresponsiveIsNoNodeThat(t *testing.T) {
-	const oom = "OOM command not allowed when used memory > 'maxmemory'."
-	for name, test := range map[string]struct {
-		opts []redlock.Option
-		when func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock)
-	}{
-		"loses packets under much traffic": {nil, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
-			require.NoError(t, losePackets(c))
-			callers(t, r, rounds(4, 2), scenario(20*time.Millisecond, 200*time.Millisecond))
-		}},
-		"loses packets with little traffic": {nil, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
-			require.NoError(t, losePackets(c))
-			callers(t, r, 1, time.Second)
-		}},
-		"stalls": {nil, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
-			go func() {
-				for range 2 {
-					time.Sleep(10 * time.Second)
-					_ = c.Nodes[1].Hang()
-					time.Sleep(900 * time.Millisecond)
-					_ = c.Nodes[1].Resume()
-				}
-			}()
-			callers(t, r, rounds(4, 2), scenario(20*time.Millisecond, 200*time.Millisecond))
-		}},
-		"is down": {nil, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
-			require.NoError(t, c.Nodes[1].Stop())
-			callers(t, r, 1, time.Second)
-		}},
-		"hangs": {nil, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
-			require.NoError(t, c.Nodes[1].Hang())
-			time.Sleep(5 * time.Second) // Until it is down.
-			callers(t, r, 1, time.Second)
-			require.NoError(t, c.Nodes[1].Resume())
-		}},
-		"is in quarantine": {[]redlock.Option{redlock.WithQuarantine(time.Hour)}, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
-			require.NoError(t, r.Admit(t.Context(), names(c)...))
-			restart(t, c, 1, time.Second, false)
-			callers(t, r, 1, time.Second)
-			assert.Error(t, r.Stats().Nodes[1].Abstains)
-		}},
-		"is not waited for": {nil, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
-			require.NoError(t, c.Nodes[1].Slow(50*time.Millisecond, 50*time.Millisecond))
-			for range rounds(100, 20) {
-				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-				_, _ = r.TryLock(ctx, []string{"a"}, 500*time.Millisecond)
-				time.Sleep(time.Second)
-				cancel()
-			}
-		}},
-		"has a key of another program": {nil, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
-			for _, n := range c.Nodes {
-				do(t, n, "LPUSH", "list", "1")
-			}
-			for range 60 {
-				refused(t, redlock.ErrNoQuorum, r, []string{"list"}, ttl)
-				time.Sleep(500 * time.Millisecond)
-			}
-		}},
-		"refuses now and then": {nil, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
-			for range rounds(100, 20) {
-				require.NoError(t, c.Nodes[1].SetError(oom))
-				_ = call(t, r)
-				require.NoError(t, c.Nodes[1].SetError(""))
-				require.NoError(t, call(t, r))
-				time.Sleep(2 * time.Second)
-			}
-		}},
-	} {
-		runInBubble(t, name, 3, func(t *testing.T, c *testcluster.Cluster) {
-			var rec recorder
-			r := newRedlock(t, c, append(test.opts, redlock.WithHook(rec.Hook))...)
-			if test.opts == nil {
-				warm(t, r)
-			}
-			test.when(t, c, r)
-			synctest.Wait()
-			assert.Empty(t, rec.TakeOf(redlock.EventNodeUnresponsive))
-		})
-	}
-}
-
 // callers has so many lock and unlock for two minutes, one resource each, with a pause.
 func callers(t *testing.T, r *redlock.Redlock, n int, pause time.Duration) {
 	t.Helper()
@@ -766,78 +560,4 @@ func callers(t *testing.T, r *redlock.Redlock, n int, pause time.Duration) {
 		})
 	}
 	wg.Wait()
-}
-
-// Two things at a time.
-func TestUnresponsiveNodeBesideAnotherFault(t *testing.T) {
-	slow := func(t *testing.T, n *testcluster.Node) {
-		t.Helper()
-		require.NoError(t, n.Slow(200*time.Millisecond, 200*time.Millisecond))
-	}
-	runWithWarm(t, "a node is down", 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
-		require.NoError(t, c.Nodes[0].Stop())
-		slow(t, c.Nodes[1])
-		for range 8 {
-			require.ErrorIs(t, call(t, r), redlock.ErrNoQuorum)
-		}
-		assert.Equal(t, []int{1}, unresponsive(r))
-		require.NoError(t, c.Nodes[1].Slow(0, 0))
-		time.Sleep(time.Second)
-		for range 8 {
-			require.NoError(t, call(t, r))
-		}
-		assert.Empty(t, unresponsive(r))
-	})
-	runInBubble(t, "the node itself goes down", 3, func(t *testing.T, c *testcluster.Cluster) {
-		var rec recorder
-		r := newWarm(t, c, redlock.WithHook(rec.Hook))
-		rec.TakeAll()
-		slow(t, c.Nodes[1])
-		for range 8 {
-			require.NoError(t, call(t, r))
-		}
-		require.Equal(t, []int{1}, unresponsive(r))
-		require.NoError(t, c.Nodes[1].Stop())
-		require.NoError(t, call(t, r))
-		assert.Empty(t, unresponsive(r), "it is down")
-		assert.False(t, r.Stats().Nodes[1].Up)
-		require.NoError(t, c.Nodes[1].Slow(0, 0))
-		restart(t, c, 1, 10*time.Second, true)
-		assert.Empty(t, unresponsive(r))
-		time.Sleep(2 * time.Second) // A write is tried in this time, and goes well.
-		slow(t, c.Nodes[1])
-		require.NoError(t, call(t, r))
-		assert.Empty(t, unresponsive(r), "what it has missed before does not count")
-		var told []redlock.EventKind
-		for _, e := range rec.TakeAll() {
-			if e.Node != "" && e.Kind != redlock.EventNodeCleaned { // It may have been left a release.
-				told = append(told, e.Kind)
-			}
-		}
-		assert.Equal(t, []redlock.EventKind{redlock.EventNodeUnresponsive, redlock.EventNodeDown, redlock.EventNodeUp}, told)
-	})
-	runWithWarm(t, "its connections break, and it takes new ones", 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
-		require.NoError(t, c.Nodes[1].OnCommand(func(cmd string, _ []string) {
-			if cmd == "SET" || cmd == "EVAL" {
-				time.Sleep(5 * time.Second)
-			}
-		}))
-		told := 0
-		for range 40 {
-			require.NoError(t, call(t, r))
-			told += len(unresponsive(r))
-		}
-		assert.Greater(t, told, 10)
-		require.NoError(t, c.Nodes[1].OnCommand(func(string, []string) {}))
-		time.Sleep(10 * time.Second)
-		for range 8 {
-			require.NoError(t, call(t, r))
-		}
-		assert.Empty(t, unresponsive(r))
-	})
-	runWithWarm(t, "more is asked for than it can answer", 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
-		slow(t, c.Nodes[1])
-		callers(t, r, rounds(200, 15), time.Second)
-		assert.Equal(t, []int{1}, unresponsive(r))
-	})
 }

@@ -3,7 +3,6 @@ package redlock_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -14,8 +13,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed6c881748/redlock/internal/link"
-	"github.com/seed6c881748/redlock/internal/node"
 	"github.com/seed6c881748/redlock/internal/settings"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/redlock"
@@ -59,18 +56,6 @@ func TestUnlockOfALockThatHadEnded(t *testing.T) {
 		require.NotErrorIs(t, err, redlock.ErrExpired)
 		synctest.Wait()
 		assert.Zero(t, holders(t, c, l))
-	})
-}
-
-// What ends a lock while its release is on its way is no loss: it was held until then.
-func TestUnlockThatBeginsInTimeMayEndLate(t *testing.T) {
-	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
-		l := lockOnAll(t, r, []string{"a"}, ttl)
-		require.NoError(t, c.Slow(10*time.Millisecond, 10*time.Millisecond))
-		time.Sleep(time.Until(l.Until()) - time.Millisecond)
-		require.NoError(t, l.Unlock(t.Context()))
-		assert.Positive(t, time.Since(l.Until()))
-		require.NoError(t, l.Unlock(t.Context()), "repeated")
 	})
 }
 
@@ -144,56 +129,6 @@ func TestUnlocksAtTheSameTimeAreOne(t *testing.T) {
 	})
 }
 
-// Without a quorum the release goes on in the background, and Unlock may be repeated: that the first one has taken the
-// keys away meanwhile, heard or not, is no loss.
-func TestUnlockWithoutQuorumMayBeRepeated(t *testing.T) {
-	hang := func(c *testcluster.Cluster) error { return c.First(3).Hang() }
-	resume := func(c *testcluster.Cluster) error { return c.First(3).Resume() }
-	refuse := func(c *testcluster.Cluster) error { return c.SetError("BUSY Redis is busy running a script.") }
-	accept := func(c *testcluster.Cluster) error { return c.SetError("") }
-	for name, test := range map[string]struct {
-		begin, end  func(c *testcluster.Cluster) error
-		pause, wait time.Duration // before the end of the fault, and after it
-	}{
-		"soon":              {hang, resume, 50 * time.Millisecond, 3 * time.Second},
-		"after a reconnect": {hang, resume, 5 * time.Second, 3 * time.Second},
-		"still on its way": {hang, func(c *testcluster.Cluster) error {
-			time.AfterFunc(20*time.Millisecond, func() { _ = resume(c) })
-			return nil
-		}, 0, 0},
-		"refused":             {refuse, accept, 0, 1500 * time.Millisecond},
-		"refused for a while": {refuse, accept, 1600 * time.Millisecond, 1500 * time.Millisecond},
-		"pending": {hang, func(c *testcluster.Cluster) error {
-			c.Kill()
-			return errors.Join(resume(c), c.Slow(5*time.Millisecond, 5*time.Millisecond)) // They are connecting.
-		}, 0, 0},
-		"its answers are lost": {func(c *testcluster.Cluster) error { c.DropReplies(true); return nil }, func(c *testcluster.Cluster) error {
-			c.DropReplies(false)
-			c.Reset()
-			return nil
-		}, 0, 0},
-	} {
-		runWithRedlock(t, name, 5, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
-			l := lockOnAll(t, r, []string{"a"}, time.Minute)
-			time.Sleep(2 * time.Second) // A connection that did not last is not made again at once.
-			require.NoError(t, test.begin(c))
-			require.ErrorIs(t, l.Unlock(t.Context()), redlock.ErrNoQuorum)
-			require.ErrorIs(t, l.Err(), redlock.ErrLost)
-			time.Sleep(test.pause)
-			require.NoError(t, test.end(c))
-			time.Sleep(test.wait)
-			if test.wait > 0 {
-				requireNoKeys(t, c)
-			} else {
-				synctest.Wait()
-			}
-			require.NoError(t, l.Unlock(t.Context()))
-			time.Sleep(time.Second)
-			requireReleased(t, c)
-		})
-	}
-}
-
 // What has gone wrong twice, a release that failed, and the next one without an answer, is still no loss.
 func TestUnlockThatIsRepeatedAfterAReleaseWithoutAnswerIsNoLoss(t *testing.T) {
 	for name, fault := range map[string]struct {
@@ -259,56 +194,6 @@ func TestUnlockThatIsRepeatedAfterAnErrorOfUnknownOriginIsNoLoss(t *testing.T) {
 	}
 }
 
-func TestUnlockThatIsRepeatedStillShowsALoss(t *testing.T) {
-	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
-		l := tryLock(t, r, []string{"a"}, 10*time.Second)
-		time.Sleep(2 * time.Second)
-		require.NoError(t, c.Stop())
-		require.NoError(t, c.Set("a", "thief", time.Hour))
-		time.Sleep(time.Second)
-		require.ErrorIs(t, l.Unlock(t.Context()), redlock.ErrNoQuorum)
-		require.NoError(t, c.Restart(true))
-		time.Sleep(5 * time.Second) // The releases that were owed have found nothing of this lock's.
-		err := l.Unlock(t.Context())
-		require.ErrorIs(t, err, redlock.ErrLost)
-		require.NotErrorIs(t, err, redlock.ErrExpired)
-		for _, n := range c.Nodes {
-			require.Equal(t, "thief", keys(t, n)["a"].Value)
-		}
-	})
-}
-
-func TestUnlockThatIsRepeatedAfterUntilSaysExpired(t *testing.T) {
-	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
-		l := lockOnAll(t, r, []string{"a"}, 3*time.Second)
-		require.NoError(t, c.SetError("BUSY x"))
-		require.ErrorIs(t, l.Unlock(t.Context()), redlock.ErrNoQuorum)
-		time.Sleep(10 * time.Second)
-		require.NoError(t, c.SetError(""))
-		require.ErrorIs(t, l.Unlock(t.Context()), redlock.ErrExpired)
-	})
-}
-
-func TestUnlockThatIsRefusedIsRepeatedBeforeCloseEnds(t *testing.T) {
-	for name, refusing := range map[string]time.Duration{"accepted at once": 0, "accepted a bit later": redlock.DefaultNodeTimeout / 2} {
-		runWithRedlock(t, name, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
-			l := lockOnAll(t, r, []string{"a"}, time.Hour)
-			require.NoError(t, c.SetError("BUSY x"))
-			require.ErrorIs(t, l.Unlock(t.Context()), redlock.ErrNoQuorum)
-			time.AfterFunc(refusing, func() {
-				assert.NoError(t, c.SetError(""))
-			})
-			start := time.Now()
-			if refusing == 0 {
-				synctest.Wait()
-			}
-			require.NoError(t, r.Close(t.Context()))
-			assert.Less(t, time.Since(start), redlock.DefaultNodeTimeout)
-			requireNoKeys(t, c)
-		})
-	}
-}
-
 // A lock request that the server has refused has left nothing, so that there is
 // nothing to release, to repeat, or to owe.
 func TestUnlockHasNothingToDoAfterARefusal(t *testing.T) {
@@ -370,33 +255,6 @@ func TestUnlockOfWhatWasNotUsedLeavesNoMinHold(t *testing.T) {
 	})
 }
 
-// A node that was away for longer than anything can have lasted owes nothing.
-func TestUnlockIsPendingUntilTheKeysEnd(t *testing.T) {
-	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
-		l := lockOnAll(t, r, []string{"a"}, 5*time.Minute)
-		require.NoError(t, c.Nodes[0].Stop())
-		time.Sleep(2 * time.Second)
-		require.NoError(t, l.Unlock(t.Context()))
-		time.Sleep(4 * time.Minute)
-		assert.Equal(t, 1, r.Stats().Nodes[0].PendingReleases)
-		time.Sleep(2 * time.Minute)
-		cleaned := countCommands(t, "EVALSHA", c.Nodes[0])
-		require.NoError(t, c.Nodes[0].Restart(true))
-		time.Sleep(5 * time.Second)
-		assert.True(t, r.Stats().Nodes[0].Up)
-		assert.Zero(t, r.Stats().Nodes[0].PendingReleases)
-		assert.Zero(t, cleaned.Load())
-	})
-}
-
-// fillBacklog has a node that hangs owe as many answers as it may.
-func fillBacklog(t *testing.T, n *link.Link) {
-	t.Helper()
-	for n.Stats().Backlog < node.MaxBacklog {
-		require.NoError(t, n.Enqueue(&node.Request{Task: &node.Task{Kind: node.Ask, Limit: n.Node.Timeout}}, time.Now()))
-	}
-}
-
 func TestUnlockCleansUpUnknownOutcomesBeforeAnythingElse(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
 		var rec recorder
@@ -434,58 +292,6 @@ func TestUnlockCleansUpUnknownOutcomesBeforeAnythingElse(t *testing.T) {
 		assert.Equal(t, int64(1), s.Unknown)
 		assert.Equal(t, int64(1), s.Cleaned)
 		assert.Zero(t, s.PendingReleases)
-	})
-}
-
-// However many releases are owed: a connection that takes them is not given up for it.
-func TestUnlockOwesManyReleases(t *testing.T) {
-	withWarm(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
-		var locks []*redlock.Lock
-		for i := range rounds(150, 15) {
-			var res []string
-			for j := range 200 {
-				res = append(res, fmt.Sprint(i, "/", j))
-			}
-			l := tryLock(t, r, res, time.Hour)
-			locks = append(locks, l)
-		}
-		synctest.Wait()
-		require.NoError(t, c.Nodes[0].Slow(10*time.Millisecond, 10*time.Millisecond))
-		require.NoError(t, c.Nodes[0].Stop())
-		time.Sleep(3 * time.Second)
-		for _, l := range locks {
-			require.NoError(t, l.Unlock(t.Context()))
-		}
-		require.Equal(t, len(locks), r.Stats().Nodes[0].PendingReleases)
-		require.NoError(t, c.Nodes[0].Restart(true))
-		time.Sleep(10 * time.Second)
-		s := r.Stats().Nodes[0]
-		assert.True(t, s.Up, "%+v", s)
-		assert.Equal(t, int64(len(locks)), s.Cleaned)
-		requireNoKeys(t, c)
-	})
-}
-
-func TestUnlockIsNotRefusedByAFullBacklog(t *testing.T) {
-	withRedlock(t, 1, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
-		l := tryLock(t, r, []string{"a"}, time.Minute)
-		require.NoError(t, c.Nodes[0].Hang())
-		ctx, cancel := context.WithCancel(t.Context())
-		givenUp := make(chan error)
-		go func() {
-			_, cancelled := r.TryLock(ctx, []string{"given up"}, time.Minute)
-			givenUp <- cancelled
-		}()
-		synctest.Wait()
-		fillBacklog(t, redlock.NodesIn(r)[0])
-		err := refusal(t, redlock.ErrNoQuorum, r, []string{"b"}, ttl)
-		assert.Equal(t, node.ErrBacklog, votesOf(t, err)[0].Err)
-		cancel()
-		require.ErrorIs(t, <-givenUp, context.Canceled)
-		time.AfterFunc(10*time.Millisecond, func() { assert.NoError(t, c.Nodes[0].Resume()) })
-		require.Greater(t, r.Stats().Nodes[0].Backlog, node.MaxBacklog)
-		require.NoError(t, l.Unlock(t.Context()), "all of them wait, and it waits behind them")
-		requireNoKeys(t, c)
 	})
 }
 

@@ -11,12 +11,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
-	"github.com/seed6c881748/redlock/internal/tokens"
 	"github.com/seed6c881748/redlock/internal/waiting"
 	"github.com/seed6c881748/redlock/redlock"
 	"github.com/seed6c881748/redlock/test/testkit"
@@ -159,31 +157,6 @@ func TestWaitLineReservationEnds(t *testing.T) {
 	}
 }
 
-// A node that grants a lock ends what was reserved there for its holder. One that was asked
-// before the release had reached it has refused, and reserves what nobody comes for; that
-// ends by itself.
-func TestWaitLineReservationEndsWithAGrant(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		held := lockElsewhere(t, c, "x", time.Hour)
-		w := startLock(t, newRedlock(t, c), []string{"x"}, slowly()...)
-		require.NoError(t, held.Unlock(t.Context()))
-		l := w.got(t)
-		synctest.Wait()
-		granted := 0
-		for _, n := range c.Nodes {
-			if keys(t, n)["x"].Value == l.Token() {
-				granted++
-				assert.Zero(t, doInt(t, n, "EXISTS", redlock.ReservationKey("x")))
-			}
-		}
-		assert.GreaterOrEqual(t, granted, redlock.Quorum(len(c.Nodes)))
-		time.Sleep(101 * time.Millisecond)
-		for _, n := range c.Nodes {
-			assert.Zero(t, doInt(t, n, "EXISTS", redlock.ReservationKey("x")))
-		}
-	})
-}
-
 // Whoever is told of a release and does not want it any more tells the next one; who has died without a word is passed
 // over; who cannot have the lock for another of its resources tells the next one, too.
 func TestWaitLinePassesOnAReleaseThatTheFirstHasNoUseFor(t *testing.T) {
@@ -214,81 +187,6 @@ func TestWaitLinePassesOnAReleaseThatTheFirstHasNoUseFor(t *testing.T) {
 	}
 }
 
-// One that has been told, and is cancelled before it has the lock, does so too.
-func TestWaitLinePassesOnAReleaseOfAWaiterCancelledInItsAttempt(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		held := lockElsewhere(t, c, "x", time.Hour)
-		first := startLock(t, newRedlock(t, c), []string{"x"}, slowly()...)
-		second := startLock(t, newRedlock(t, c), []string{"x"}, slowly()...)
-		require.NoError(t, c.Slow(time.Millisecond, time.Millisecond))
-		released := time.Now()
-		require.NoError(t, held.Unlock(t.Context())) // 2 ms
-		time.Sleep(1500 * time.Microsecond)          // The first one's requests are on their way.
-		first.leaves()
-		require.ErrorIs(t, first.err, context.Canceled)
-		require.NoError(t, second.got(t).Unlock(t.Context()))
-		assert.Less(t, second.at.Sub(released), 50*time.Millisecond)
-		time.Sleep(time.Second)
-		requireNoKeys(t, c)
-	})
-}
-
-// All messages that a process has no use for are passed on, not only the first: the next one
-// does not have to wait for those that are missing.
-func TestWaitLinePassesOnEveryMessage(t *testing.T) {
-	inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
-		held := lockElsewhere(t, c, "x", time.Hour)
-		idle := newRedlock(t, c)
-		startLock(t, idle, []string{"x"}, slowly()...).leaves()
-		w := startLock(t, newRedlock(t, c), []string{"x"}, slowly()...)
-		for _, n := range c.Nodes { // As if the one that has gone had not left the lines.
-			do(t, n, "ZADD", redlock.LineKey("x"), 1, redlock.ChannelOf(idle))
-		}
-		released := time.Now()
-		require.NoError(t, held.Unlock(t.Context()))
-		w.got(t)
-		assert.Equal(t, released, w.at)
-	})
-}
-
-// Somebody is told, and refused because of an attempt of a third client, which is cancelled or
-// takes too long: when that one gives its votes back, it is told again.
-func TestWaitLineAttemptThatIsCutShortSwallowsNoWakeUp(t *testing.T) {
-	for name, try := range map[string]func(t *testing.T, r *redlock.Redlock) error{
-		"TryLock cancelled": func(t *testing.T, r *redlock.Redlock) error {
-			ctx := within(t, 1500*time.Microsecond)
-			_, err := r.TryLock(ctx, []string{"x"}, time.Minute)
-			return err
-		},
-		"Lock cancelled": func(t *testing.T, r *redlock.Redlock) error {
-			ctx := within(t, 1500*time.Microsecond)
-			_, err := r.Lock(ctx, []string{"x"}, time.Minute)
-			return err
-		},
-		"timed out": func(t *testing.T, r *redlock.Redlock) error {
-			_, err := r.TryLock(t.Context(), []string{"x"}, time.Minute, redlock.WithNodeTimeout(1500*time.Microsecond))
-			return err
-		},
-	} {
-		runInBubble(t, name, 3, func(t *testing.T, c *testcluster.Cluster) {
-			h, third := newRedlock(t, c), newRedlock(t, c)
-			tryLock(t, third, []string{"other"}, time.Second)
-			held := tryLock(t, h, []string{"x"}, time.Hour)
-			w := startLock(t, newRedlock(t, c), []string{"x"}, slowly()...)
-			require.NoError(t, c.Slow(time.Millisecond, time.Millisecond))
-			released := time.Now()
-			go func() { assert.NoError(t, held.Unlock(t.Context())) }() // Arrives after 1 ms; w asks 2 ms later.
-			time.Sleep(time.Millisecond)
-			require.Error(t, try(t, third)) // Arrives at 2 ms, gives up at 2.5.
-			l := w.got(t)
-			assert.Less(t, w.at.Sub(released), 50*time.Millisecond)
-			require.NoError(t, l.Unlock(t.Context()))
-			time.Sleep(2 * time.Second)
-			requireNoKeys(t, c)
-		})
-	}
-}
-
 // holdBoth has two clients lock a and b, which end at different times: all nodes name the same
 // holder to whoever wants both.
 func holdBoth(t *testing.T, c *testcluster.Cluster) (a, b *redlock.Lock) {
@@ -302,22 +200,6 @@ func holdBoth(t *testing.T, c *testcluster.Cluster) (a, b *redlock.Lock) {
 func slowDown(t *testing.T, c *testcluster.Cluster) {
 	t.Helper()
 	require.NoError(t, c.Slow(100*time.Microsecond, 100*time.Microsecond))
-}
-
-// A waiter for a and b that was told of a, while b is held, keeps a for a moment: if b is
-// released meanwhile, it has both.
-func TestWaitLineOneForSeveralKeepsWhatItWasToldOf(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		a, b := holdBoth(t, c)
-		both := startLock(t, newRedlock(t, c), []string{"a", "b"}, slowly()...)
-		one := startLock(t, newRedlock(t, c), []string{"a"}, slowly()...)
-		require.NoError(t, a.Unlock(t.Context()))
-		time.Sleep(waiting.KeepTime * 4 / 5)
-		released := time.Now()
-		require.NoError(t, b.Unlock(t.Context()))
-		requireInOrder(t, both, one)
-		assert.Less(t, both.at.Sub(released), 10*time.Millisecond)
-	})
 }
 
 // It does so once for each holder of b. The next time that it is told of a, it passes that on at
@@ -340,28 +222,6 @@ func TestWaitLineOneForSeveralKeepsOnceForAHolder(t *testing.T) {
 		require.NoError(t, a.Unlock(t.Context()))
 		require.NoError(t, b.Unlock(t.Context()))
 		require.NoError(t, both.got(t).Unlock(t.Context()))
-	})
-}
-
-// Waiters that take each other's place in a process do not keep a one after the other.
-func TestWaitLineKeepingIsNotProlongedByThoseThatTakeThePlace(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		a, _ := holdBoth(t, c)
-		r := newRedlock(t, c)
-		var all []*waitingLock
-		for range 3 {
-			all = append(all, startLock(t, r, []string{"a", "b"}, slowly()...))
-		}
-		one := startLock(t, newRedlock(t, c), []string{"a"}, slowly()...)
-		told := time.Now()
-		require.NoError(t, a.Unlock(t.Context()))
-		for _, w := range all[:2] {
-			time.Sleep(waiting.KeepTime * 2 / 5)
-			w.leaves()
-		}
-		one.got(t)
-		assert.InDelta(t, waiting.KeepTime, one.at.Sub(told), float64(10*time.Millisecond))
-		all[2].leaves()
 	})
 }
 
@@ -498,21 +358,6 @@ func TestWaitTurnsOfAFarProcess(t *testing.T) {
 	})
 }
 
-// A holder that unlocks and locks again at once takes turns with those who wait.
-func TestWaitTurnsAreNotTakenByAHolderThatLocksAgainAtOnce(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		require.NoError(t, c.Slow(0, 200*time.Microsecond))
-		var clients []contender
-		for range 3 {
-			clients = append(clients, contender{newRedlock(t, c), 1, []string{"x"}, time.Millisecond})
-		}
-		length := scenario(3*time.Second, 200*time.Millisecond)
-		turns, _ := takeTurns(t, clients, length)
-		assert.LessOrEqual(t, slices.Max(turns)-slices.Min(turns), 2, "turns %v", turns)
-		assert.Greater(t, slices.Max(turns), int(length*3/4/(15*time.Millisecond)))
-	})
-}
-
 func TestWaitersForOverlappingResourcesDoNotDeadlock(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		clients := []*redlock.Redlock{newRedlock(t, c), newRedlock(t, c)}
@@ -558,50 +403,6 @@ func TestWaitLinePlaceIsThatOfTheCall(t *testing.T) {
 	})
 }
 
-// A process that releases a lock that others wait for, and comes back after other work, does not
-// run ahead of whoever has been told meanwhile.
-func TestWaitTurnsAreNotTakenByAProcessThatComesBack(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		a := newRedlock(t, c)
-		held := tryLock(t, a, []string{"x"}, time.Hour)
-		synctest.Wait() // It is held on all nodes: the lines of all are the same.
-		near := startLock(t, newRedlock(t, c), []string{"x"}, slowly()...)
-		distant := startLock(t, far(t, c), []string{"x"}, slowly()...)
-		time.Sleep(time.Second)
-		require.NoError(t, held.Unlock(t.Context()))
-		l := near.got(t)
-		time.Sleep(500 * time.Millisecond)
-		require.NoError(t, l.Unlock(t.Context())) // The distant one is told.
-		back := make(chan time.Time, 1)
-		go func() {
-			again, failed := a.Lock(t.Context(), []string{"x"}, ttl, slowly()...)
-			assert.NoError(t, failed)
-			back <- time.Now()
-			assert.NoError(t, again.Unlock(t.Context()))
-		}()
-		l = distant.got(t)
-		time.Sleep(time.Millisecond)
-		require.NoError(t, l.Unlock(t.Context()))
-		assert.True(t, distant.at.Before(<-back))
-
-		// Its last release has found nobody in line: its next lock is one that nobody else wants.
-		synctest.Wait()
-		queued := countCommands(t, redlock.QueueScript.Hash.(string), c.Nodes...)
-		l = waitLock(t, a, []string{"x"}, ttl, slowly()...)
-		require.NoError(t, l.Unlock(t.Context()))
-		assert.Zero(t, queued.Load())
-	})
-}
-
-// leaveTo has x free on all nodes, and reserved for somebody.
-func leaveTo(t *testing.T, c *testcluster.Cluster, somebody string) {
-	t.Helper()
-	for _, n := range c.Nodes {
-		do(t, n, "DEL", "x")
-		do(t, n, "SET", redlock.ReservationKey("x"), somebody, "PX", "100")
-	}
-}
-
 // hangInLine has a process wait for x, on all nodes, that hears nothing any more.
 func hangInLine(t *testing.T, c *testcluster.Cluster) {
 	t.Helper()
@@ -625,93 +426,6 @@ func TestWaitTurnsAreNotTakenByATimedRetry(t *testing.T) {
 	})
 }
 
-// Nor does a look at the end of a reservation, when the next one has been told meanwhile.
-func TestWaitTurnsAreNotTakenAtTheEndOfAReservation(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		a := newRedlock(t, c)
-		held := tryLock(t, a, []string{"x"}, time.Hour)
-		hangInLine(t, c)
-		require.NoError(t, held.Unlock(t.Context()))
-		released := time.Now()
-		time.AfterFunc(90*time.Millisecond, func() { leaveTo(t, c, "another") })
-		waitLock(t, a, []string{"x"}, ttl, slowly()...)
-		assert.GreaterOrEqual(t, time.Since(released), 190*time.Millisecond)
-		assert.Less(t, time.Since(released), 220*time.Millisecond)
-	})
-}
-
-// A timed retry that gives way is no retry that has failed: it is made when the reservation should
-// have ended, so a process that hangs costs the others no more than that.
-func TestWaitLineTimedRetryIsPutOffToTheEndOfAReservation(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		held := lockElsewhere(t, c, "x", time.Hour)
-		hangInLine(t, c)
-		next := startLock(t, newRedlock(t, c), []string{"x"}, every(80*time.Millisecond, 1)...)
-		require.NoError(t, held.Unlock(t.Context()))
-		released := time.Now() // Its only retry is 30 ms from here.
-		l := next.got(t)
-		assert.Equal(t, 2, l.Attempts())
-		assert.GreaterOrEqual(t, next.at.Sub(released), 100*time.Millisecond)
-		assert.Less(t, next.at.Sub(released), 110*time.Millisecond)
-	})
-}
-
-// When whoever was told does not come, the first of the others has the lock, and not the one that
-// happens to ask first.
-func TestWaitLineFirstOfTheOthersComesAtTheEndOfAReservation(t *testing.T) {
-	for range 3 {
-		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-			held := lockElsewhere(t, c, "x", time.Hour)
-			hangInLine(t, c)
-			first := newRedlock(t, c)
-			others := make([]*redlock.Redlock, 12)
-			for i := range others {
-				others[i] = newRedlock(t, c)
-				warm(t, others[i])
-			}
-			order := make(chan int, 1+len(others))
-			wait := func(i int, r *redlock.Redlock) {
-				l, err := r.Lock(t.Context(), []string{"x"}, ttl, every(400*time.Millisecond, -1)...)
-				if assert.NoError(t, err) {
-					order <- i
-					assert.NoError(t, l.Unlock(t.Context()))
-				}
-			}
-			var wg sync.WaitGroup
-			wg.Go(func() { wait(0, first) })
-			time.Sleep(30 * time.Millisecond)
-			for i, r := range others {
-				wg.Go(func() { wait(i+1, r) })
-			}
-			time.Sleep(350 * time.Millisecond) // All make a timed retry within the reservation.
-			require.NoError(t, held.Unlock(t.Context()))
-			assert.Zero(t, <-order)
-			wg.Wait()
-		})
-	}
-}
-
-// Retries that give way each time end all the same.
-func TestWaitLineRetriesThatGiveWayEnd(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		held := lockElsewhere(t, c, "x", time.Hour)
-		const delay = 50 * time.Millisecond
-		w := startLock(t, newRedlock(t, c), []string{"x"}, every(time.Second, 3)...)
-		began := time.Now().Add(-delay)
-		for time.Since(began) < time.Minute && !isClosed(w.done) {
-			leaveTo(t, c, "another")
-			time.Sleep(20 * time.Millisecond)
-		}
-		<-w.done
-		require.ErrorIs(t, w.err, redlock.ErrTaken)
-		assert.GreaterOrEqual(t, w.at.Sub(began), 3*time.Second)
-		assert.LessOrEqual(t, w.at.Sub(began), 3*(time.Second+waiting.MaxPutOff))
-		require.ErrorContains(t, w.err, "gave up after 3 retries")
-		synctest.Wait()
-		assert.Error(t, held.Unlock(t.Context()), "its keys were taken away")
-	})
-}
-
 // A call that ends while all its attempts have given way says that the lock is somebody else's, and not only that
 // its time is over.
 func TestWaitLineEndsAsTakenIfItGaveWay(t *testing.T) {
@@ -724,73 +438,5 @@ func TestWaitLineEndsAsTakenIfItGaveWay(t *testing.T) {
 		_, err := a.Lock(ctx, []string{"x"}, ttl, slowly()...)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		assert.ErrorIs(t, err, redlock.ErrTaken)
-	})
-}
-
-// A process that hears of releases from fewer nodes than a quorum has no turns of its own, and so
-// gives way to nobody: it polls.
-func TestWaitLineGivesWayToNobodyIfItHearsTooLittle(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		held := lockElsewhere(t, c, "x", time.Hour)
-		nodes := nodesOf(c)
-		for i := range 2 {
-			nodes[i].Pool = &secondPool{Pool: nodes[i].Pool, fail: func() error { return redis.ErrPoolExhausted }}
-		}
-		w := startLock(t, newOver(t, nodes), []string{"x"}, every(70*time.Millisecond, -1)...)
-		leaveTo(t, c, "another")
-		left := time.Now()
-		l := w.got(t)
-		assert.Less(t, w.at.Sub(left), waiting.ReservedFor, "with its next retry")
-		require.NoError(t, l.Unlock(t.Context()))
-		assert.Error(t, held.Unlock(t.Context()), "its keys were taken away")
-	})
-}
-
-// Whoever leaves after it was told passes the release on under its name, by which the next
-// one counts the messages about it; whoever was not told only leaves.
-func TestWaitLineReleaseKeepsItsName(t *testing.T) {
-	for _, told := range []bool{true, false} {
-		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-			held := lockElsewhere(t, c, "x", time.Hour)
-			r := newRedlock(t, c)
-			w := startLock(t, r, []string{"x"}, slowly()...)
-			var mu sync.Mutex
-			var names []string
-			require.NoError(t, c.Nodes[1].OnCommand(func(_ string, args []string) {
-				mu.Lock()
-				defer mu.Unlock()
-				if len(args) > 4 && args[0] == redlock.PassScript.Hash.(string) {
-					names = append(names, args[4])
-				}
-			}))
-			name := tokens.Digest(held.Token())
-			if told {
-				testkit.LineOf(r).Do(func(q *waiting.Queue, now time.Time) { q.Hear(0, "x", name, now) })
-			} else {
-				name = ""
-			}
-			w.leaves()
-			synctest.Wait()
-			mu.Lock()
-			assert.Equal(t, []string{name}, names)
-			mu.Unlock()
-		})
-	}
-}
-
-// Somebody who does not look at the reservation has the lock while the one that was told is on
-// its way. That one still has its turn before those that have come later.
-func TestWaitTurnsAreNotCostByALockInBetween(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		distant := far(t, c)
-		a := newRedlock(t, c)
-		held := tryLock(t, a, []string{"x"}, time.Hour)
-		first := startLock(t, distant, []string{"x"}, slowly()...)
-		time.Sleep(time.Second)
-		second := startLock(t, newRedlock(t, c), []string{"x"}, slowly()...)
-		require.NoError(t, held.Unlock(t.Context()))
-		cycle(t, a, "x", time.Hour)
-		requireInOrder(t, first, second)
-		assert.Less(t, second.at.Sub(first.at), 100*time.Millisecond)
 	})
 }

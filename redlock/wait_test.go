@@ -93,21 +93,6 @@ func TestWaitersAskTheNodesByTheirHeadOnly(t *testing.T) {
 	})
 }
 
-// A waiter that polls seldom must not hold up those behind it that poll often, if no release is heard of.
-func TestWaiterAsksForItselfBehindOneThatPollsSeldom(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		nodes, taps := tapped(c)
-		r := newOver(t, nodes)
-		held := lockElsewhere(t, c, "x", time.Hour)
-		mute(taps)
-		head := startLock(t, r, []string{"x"}, every(time.Hour, -1)...)
-		second := startLock(t, r, []string{"x"}, redlock.WithRetryCount(-1), redlock.WithRetryDelay(100*time.Millisecond))
-		time.Sleep(time.Second)
-		second.takesOver(t, held, 200*time.Millisecond)
-		require.NoError(t, head.got(t).Unlock(t.Context()))
-	})
-}
-
 // One that has no timer of its own, since the first in its line asks, gets one when that one
 // has left and the next is no head.
 func TestWaitersBehindOneThatIsNoHeadAskThemselves(t *testing.T) {
@@ -128,26 +113,6 @@ func TestWaitersBehindOneThatIsNoHeadAskThemselves(t *testing.T) {
 		w.takesOver(t, x, 2*redlock.DefaultRetryDelay)
 		y.leaves()
 		both.leaves()
-	})
-}
-
-// A waiter that is behind one that nobody can help asks for itself: an old answer is none.
-func TestWaitersShareNoAnswerForLong(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		h, r := newRedlock(t, c), newRedlock(t, c)
-		tryLock(t, h, []string{"x"}, time.Hour)
-		y := tryLock(t, h, []string{"y"}, time.Hour)
-		first := startLock(t, r, []string{"x"}, slowly()...)
-		second := startLock(t, r, []string{"y"}, slowly()...)
-		both := startLock(t, r, []string{"x", "y"}, slowly()...)
-		second.cancel()
-		require.NoError(t, y.Unlock(t.Context()))
-		time.Sleep(time.Hour / 2)
-		_, err := r.Lock(t.Context(), []string{"y"}, ttl)
-		require.NoError(t, err, "y has been free for half an hour")
-		for _, w := range []*waitingLock{first, second, both} {
-			w.leaves()
-		}
 	})
 }
 
@@ -327,61 +292,6 @@ func TestWaiterThatIsCancelledLeavesAtOnce(t *testing.T) {
 		}
 		assert.Less(t, time.Since(released), 10*time.Millisecond)
 	})
-}
-
-// Who gives up does not stay in line on the nodes: the last one of a process, and those that give up together, of whom
-// the next head has not tried yet.
-func TestWaitIsLeftByThoseThatGiveUp(t *testing.T) {
-	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
-		lockElsewhere(t, c, "x", 1000*time.Hour)
-		for range 20 { // One process a minute, as a cron job.
-			r := newRedlock(t, c)
-			w1, w2 := startLock(t, r, []string{"x"}, slowly()...), startLock(t, r, []string{"x"}, slowly()...)
-			w1.cancel()
-			w2.cancel()
-			<-w1.done
-			<-w2.done
-			_, err := r.Lock(t.Context(), []string{"x"}, ttl)
-			require.ErrorIs(t, err, redlock.ErrTaken)
-			require.NoError(t, r.Close(t.Context()))
-			time.Sleep(50 * time.Second)
-		}
-		assert.Zero(t, doInt(t, c.Nodes[0], "ZCARD", redlock.LineKey("x")))
-	})
-}
-
-// Two waiters that are cancelled at any moment around a release leave nobody asleep.
-func TestWaitersCancelledAtAnyMoment(t *testing.T) {
-	for i := 0; i < 150; i += rounds(1, 2) {
-		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-			h := newRedlock(t, c)
-			x := tryLock(t, h, []string{"x"}, time.Hour)
-			a, b := newRedlock(t, c), newRedlock(t, c)
-			w1, w2 := startLock(t, a, []string{"x"}, slowly()...), startLock(t, a, []string{"x"}, slowly()...)
-			w3 := startLock(t, b, []string{"x"}, slowly()...)
-			for j, n := range c.Nodes {
-				require.NoError(t, n.Slow(time.Duration(1+(i+j)%3)*time.Millisecond, 3*time.Millisecond))
-			}
-			released := time.Now()
-			go func() { _ = x.Unlock(t.Context()) }()
-			time.Sleep(time.Duration(i) * 200 * time.Microsecond)
-			w1.cancel()
-			w2.cancel()
-			<-w1.done
-			<-w2.done
-			for _, w := range []*waitingLock{w1, w2} {
-				if w.lock != nil {
-					released = time.Now()
-					require.NoError(t, w.lock.Unlock(t.Context()))
-				}
-			}
-			l := w3.got(t)
-			assert.Less(t, w3.at.Sub(released), time.Second)
-			require.NoError(t, l.Unlock(t.Context()))
-			time.Sleep(100 * time.Millisecond)
-			requireNoKeys(t, c)
-		})
-	}
 }
 
 // What is remembered of a resource goes, also in a process that never waits.

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 )
 
 // repeating has the release of a token of so many bytes be repeated so often.
@@ -59,45 +58,6 @@ func TestReleaseThatWasRepeatedMostOftenGivesWay(t *testing.T) {
 	assert.EqualValues(t, MaxBacklog+1, n.releases.dropped)
 }
 
-// Those of other processes' tokens are bounded by what they take, too.
-func TestReleasesOfOtherProcessesAreBounded(t *testing.T) {
-	n := &Node{Config: Config{Epoch: time.Now()}}
-	for range 4 {
-		repeating(n, MaxForeign/4, 1)
-	}
-	more, e := repeating(n, 1, 1)
-	assert.Nil(t, e)
-	assert.False(t, isDue(more))
-	own, _ := repeating(n, 0, 1)
-	assert.True(t, isDue(own))
-	assert.Equal(t, 5, n.releases.len)
-	assert.EqualValues(t, 1, n.releases.dropped)
-	for range 4 {
-		n.releases.forget(n.releases.pop(1))
-	}
-	assert.Zero(t, n.releases.foreign)
-}
-
-// Those of a node that has been away for longer than any of their keys live make room.
-func TestReleasesThatAreOverMakeRoom(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := &Node{Config: Config{Epoch: time.Now()}}
-		owe := func() *Trace {
-			trace := new(Trace)
-			trace.BeginForeign(released{}, 1, MaxForeign/4)
-			n.owe(&Request{Task: &Task{Kind: Release, Trace: trace}}, time.Now())
-			return trace
-		}
-		for range 4 {
-			require.True(t, isDue(owe()))
-		}
-		require.False(t, isDue(owe()), "there is no room")
-		time.Sleep(time.Hour)
-		assert.True(t, isDue(owe()))
-		assert.Equal(t, 1, n.releases.len)
-	})
-}
-
 // The last gap is beyond the longest life of any lock.
 func TestReleasesAreRepeatedInGapsThatDouble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -109,23 +69,6 @@ func TestReleasesAreRepeatedInGapsThatDouble(t *testing.T) {
 			n.delay(e, e.step+1, time.Now())
 		}
 		assert.Greater(t, e.at, 400*24*time.Hour)
-	})
-}
-
-// Something may have come behind one that was sent before the time was over, though its answer came after it.
-func TestReleaseThatWasSentTooEarlyIsNotTheLast(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := &Node{Config: Config{Epoch: time.Now()}}
-		trace, e := repeating(n, 0, 1)
-		e.last = MinLate
-		for _, sent := range []time.Duration{MinLate - 1, MinLate} {
-			assert.True(t, isDue(trace), sent)
-			n.releases.pop(e.step)
-			e.at = sent
-			time.Sleep(MinLate + time.Second)
-			n.schedule(e, true, time.Now())
-		}
-		assert.False(t, isDue(trace))
 	})
 }
 
@@ -177,53 +120,4 @@ func TestLookWithPlacesThatThereAreNot(t *testing.T) {
 	assert.Zero(t, n.queue.len, "nothing was found")
 	assert.True(t, isDue(trace))
 	assert.EqualValues(t, 2, e.step)
-}
-
-// An answer that no script gives says nothing: the release is sent again until there is one, and holds up no other.
-func TestLookWithAnAnswerThatNoScriptGivesEndsNoRepetition(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := &Node{Config: Config{Timeout: time.Second, Epoch: time.Now()}, state: Up}
-		c := new(Conn)
-		answer := func(reply any) (q *Request) {
-			t.Helper()
-			n.Tick(time.Now())
-			q = n.queue.pop()
-			require.NotNil(t, q, "nothing is sent")
-			n.inFlight.push(q)
-			n.Answer(c, reply, nil, time.Now())
-			return q
-		}
-		requireOpen := func(open int, why string) {
-			t.Helper()
-			require.Equal(t, 1, n.releases.len, why)
-			require.Equal(t, open, n.releases.open, why)
-		}
-		trace := new(Trace)
-		trace.Begin(released{}, 1)
-		trace.places[0].mark = MarkSent | MarkReleased | markUnknown
-		cmd, _ := released{}.Release(time.Now(), false)
-		n.push(&Request{Task: &Task{Kind: Release, Command: cmd, Trace: trace}})
-		for gap := firstGap; gap < 4*firstGap; gap *= 2 {
-			answer("QUEUED")
-			requireOpen(1, "it is not known to be carried out")
-			time.Sleep(gap)
-		}
-		answer(int64(1))
-		requireOpen(0, "something may come late")
-		time.Sleep(firstGap)
-		assert.NotNil(t, answer("QUEUED").look)
-		requireOpen(1, "whether its key is there is not known")
-		time.Sleep(firstGap)
-		assert.NotNil(t, answer(int64(1)).due)
-		time.Sleep(firstGap)
-		assert.NotNil(t, answer([]any{int64(1)}).look)
-		assert.NotNil(t, answer("QUEUED").due)
-		requireOpen(1, "it is not known to be carried out")
-		time.Sleep(firstGap)
-		assert.NotNil(t, answer(int64(1)).due)
-		requireOpen(0, "something may still come late")
-		time.Sleep(firstGap)
-		assert.NotNil(t, answer([]any{}).look)
-		requireOpen(0, "it is repeated for an hour")
-	})
 }

@@ -38,24 +38,6 @@ func TestQueueForgetsWhatAWaiterWasToldOfWhenItGetsTheLock(t *testing.T) {
 	assert.Equal(t, want, q.Passes())
 }
 
-// A release that is passed on by another process is news, though this one has heard of it before.
-func TestQueueTakesAPassedReleaseForNews(t *testing.T) {
-	q, now := NewQueue(3, 2, rand.N), time.Now()
-	w := waiter("x")
-	q.Join(w, now)
-	q.Begin(w, false)
-	for i := range 2 {
-		q.Hear(i, "x", "digest-of-D", now)
-	}
-	require.False(t, q.State(w).TryAt.IsZero())
-	q.Begin(w, false)
-	q.Refused(w, errors.New("taken"), "", now) // By somebody's transient claim; w is in line again.
-	q.Hear(0, "x", "digest-of-D", now)         // Passed on by another process: the resource is free.
-	q.Hear(1, "x", "digest-of-D", now)
-	q.Hear(2, "x", "digest-of-D", now)
-	assert.False(t, q.State(w).TryAt.IsZero(), "neither used nor passed on")
-}
-
 // What a slow node tells of a release is old news, unless others have told of the same one. Where nobody waits, it is told
 // that this process leaves.
 func TestQueueHearsASlowNodeOnlyBesideOthers(t *testing.T) {

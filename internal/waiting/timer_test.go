@@ -73,32 +73,3 @@ func TestTimerAsksAtTheEndOfEachReservation(t *testing.T) {
 		}
 	})
 }
-
-// A timed retry is put off once, and only to the end of a reservation.
-func TestTimerPutsARetryOffOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		timer := timerOf(t)
-		for range 2 {
-			timer.SetTick(true, time.Second, time.Now())
-			time.Sleep(time.Second)
-			timer.Expect(ByTick, Refusal{Left: time.Hour, Free: time.Hour, Known: true}, time.Now())
-			assert.False(t, timer.PutOff(time.Now()), "enough nodes are held for longer")
-			timer.Expect(ByTick, Refusal{}, time.Now())
-			assert.False(t, timer.PutOff(time.Now()), "not known")
-			timer.Expect(ByTick, Refusal{Left: ReservedFor, Free: ReservedFor, Known: true}, time.Now())
-			assert.True(t, timer.PutOff(time.Now()))
-			assert.LessOrEqual(t, time.Until(timer.tick), ReservedFor+3*expiryMargin)
-			assert.Zero(t, timer.expiry, "the retry is the look")
-			time.Sleep(time.Until(timer.tick))
-			timer.Expect(ByTick, Refusal{Left: ReservedFor, Free: ReservedFor, Known: true}, time.Now())
-			assert.False(t, timer.PutOff(time.Now()))
-			assert.NotZero(t, timer.expiry)
-		}
-		timer.SetTick(true, time.Second, time.Now())
-		due := timer.tick
-		timer.Expect(ByTurn, Refusal{Left: ReservedFor, Free: ReservedFor, Known: true}, time.Now())
-		assert.False(t, timer.PutOff(time.Now()), "it comes later, anyway")
-		assert.Equal(t, due, timer.tick)
-		assert.NotZero(t, timer.expiry)
-	})
-}

@@ -78,7 +78,6 @@ var profiles = map[string]string{
 	"TestSimLostReleases":            "several release one lock, while answers are lost",
 	"TestSimOverload":                "up to 400 callers at slow nodes, and packets that come late",
 	"TestSimSemaphore":               "semaphores: callers of several processes, which may differ in k",
-	"TestSimExpiry":                  "locks end by their ttl, and others want them at that moment",
 	"TestSimHeldLocks":               "locks are kept alive, while nodes fail and lose keys",
 	"TestSimMinHold":                 "locks with a min hold, over connections that deliver late",
 	"TestSimGrowing":                 "the set of nodes changes by one node at a time",

@@ -79,11 +79,6 @@ func TestSimOverload(t *testing.T) {
 	simulate(t, simSeeds{short: 1, race: 5, full: 50, long: 150}, runOverload)
 }
 
-// Locks end by their ttl, and others want them at that moment; see also TestSimRatesBeyondTheDrift.
-func TestSimExpiry(t *testing.T) {
-	simulate(t, simSeeds{short: 4, race: 30, full: 200, long: 1000}, runExpiry)
-}
-
 // Locks are kept by KeepAlive and by Do, while nodes fail and lose keys, and are ended by
 // Unlock, Close, the caller's context, the max hold or a jump of the wall clock.
 func TestSimHeldLocks(t *testing.T) {
