@@ -256,7 +256,7 @@ func WithReleaseOnError() Option { return option(nil, func(o *options) { o.freeO
 
 // WithMaxHold limits how long KeepAlive and Do hold a lock, counted from the start of the
 // attempt that got it. Then their contexts end with the cause ErrMaxHold, and the lock is no
-// longer extended. d must be positive. Default: no limit.
+// longer extended. Time for which the machine sleeps does not count. d must be positive. Default: no limit.
 func WithMaxHold(d time.Duration) Option {
 	return option(cmp.Or(wrongIf(d <= 0, "max hold %v: must be positive", d), below("max hold", d)), func(o *options) { o.maxHold = d })
 }
