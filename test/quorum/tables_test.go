@@ -132,6 +132,7 @@ var holds = []named{
 	{"three nodes, lost keys", limits{nodes: 3, clients: 1, least: ms, trip: ms, ttl: 8 * ms, swift: true, max: budget{ticks: 3, extends: 1, unlocks: 1, flushes: 2}}},
 	{"three nodes, faults", limits{nodes: 3, clients: 1, least: ms, trip: ms, ttl: 8 * ms, swift: true, max: budget{extends: 1, unlocks: 1, flushes: 1, faults: 1}}},
 	{"three nodes, a silent one", limits{nodes: 3, clients: 1, mute: 1, ttl: 8 * ms, swift: true, max: budget{ticks: 1, extends: 1, unlocks: 1, flushes: 1}}},
+	{"three nodes, a lost key and a slow node", limits{nodes: 3, clients: 1, least: ms, trip: ms, takes: [maxNodes]time.Duration{0, 0, 5 * ms}, slow: true, ttl: 60 * ms, patience: 20 * ms, swift: true, max: budget{extends: 1, unlocks: 1, flushes: 1}}},
 	{"four nodes", limits{nodes: 4, clients: 1, least: ms, trip: ms, ttl: 8 * ms, swift: true, max: budget{extends: 1, unlocks: 1, flushes: 2}}},
 	{"four nodes, faults", limits{nodes: 4, clients: 1, least: ms, trip: ms, ttl: 8 * ms, swift: true, max: budget{extends: 1, unlocks: 1, faults: 2}}},
 	{"five nodes", limits{nodes: 5, clients: 1, least: ms, trip: ms, ttl: 8 * ms, swift: true, max: budget{extends: 1, flushes: 2}}},
