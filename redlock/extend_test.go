@@ -1,6 +1,7 @@
 package redlock_test
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -85,6 +86,27 @@ func TestExtendFindsALossWhileAnotherNodeIsDown(t *testing.T) {
 	})
 }
 
+func TestExtendWithoutQuorumLeavesTheLockHeld(t *testing.T) {
+	withRedlock(t, 5, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
+		l := lockOnAll(t, r, []string{"a"}, ttl)
+		until := l.Until()
+		require.NoError(t, c.First(3).Hang())
+		err := l.Extend(t.Context(), ttl)
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		require.NotErrorIs(t, err, redlock.ErrLost)
+		require.NoError(t, l.Err())
+		assert.Equal(t, until, l.Until())
+		ctx := within(t, 10*time.Millisecond)
+		err = l.Extend(ctx, ttl)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.NoError(t, l.Err())
+		require.NoError(t, c.First(3).Resume())
+		time.Sleep(3 * time.Second)
+		require.NoError(t, l.Extend(t.Context(), ttl))
+		require.NoError(t, l.Unlock(t.Context()))
+	})
+}
+
 func TestRepairOfNodesThatLostTheKey(t *testing.T) {
 	withRedlock(t, 5, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		l := tryLock(t, r, []string{"a", "b"}, 10*time.Second)
@@ -133,5 +155,26 @@ func TestRepairsThatAreCountedAreLosses(t *testing.T) {
 			assert.Equal(t, want, r.Stats().Repaired)
 			require.NoError(t, n.Flush())
 		}
+	})
+}
+
+// A node that has lost the keys is being connected to when the last vote comes, and is there again when the lock is over.
+func TestRepairOfALapsedLockIsNotMadeByALateConnection(t *testing.T) {
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
+		const ttl = 300 * time.Millisecond
+		l := lockOnAll(t, r, []string{"a"}, ttl)
+		require.NoError(t, c.Nodes[2].Del("a"))
+		c.Nodes[1].Proxy().SetDelays(0, 0, 90*time.Millisecond, 90*time.Millisecond)
+		done := make(chan error, 1)
+		go func() { done <- l.Extend(t.Context(), ttl) }()
+		time.Sleep(50 * time.Millisecond)
+		require.NoError(t, c.Nodes[2].Hang())
+		c.Nodes[2].Proxy().Kill()
+		require.NoError(t, <-done)
+		time.Sleep(ttl + 50*time.Millisecond)
+		require.ErrorIs(t, l.Err(), redlock.ErrExpired)
+		require.NoError(t, c.Nodes[2].Resume())
+		time.Sleep(100 * time.Millisecond)
+		assert.Empty(t, keys(t, c.Nodes[2]))
 	})
 }

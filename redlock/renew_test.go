@@ -311,6 +311,42 @@ func TestConnectionAgeKeepsTheOrder(t *testing.T) {
 	})
 }
 
+// The old server does not answer. It goes on, and is broken as if no other connection had been made.
+func TestConnectionAgeWithAnOldServerThatIsSilent(t *testing.T) {
+	for silence, wantUnknown := range map[time.Duration]int64{600 * time.Millisecond: 0, time.Minute: 1} {
+		runInBubble(t, silence.String(), 2, func(t *testing.T, c *testcluster.Cluster) {
+			var moved atomic.Bool
+			var rec recorder
+			r := newOver(t, []redlock.Node{{Name: "a", Pool: movable(&moved, c.Nodes[0], c.Nodes[1])}},
+				redlock.WithConnectionAge(0), redlock.WithHook(rec.Hook))
+			warm(t, r)
+			held := tryLock(t, r, []string{"held"}, time.Hour)
+			moved.Store(true)
+			c.Nodes[0].Proxy().Hang()
+			refusedLate := make(chan error, 1)
+			go func() {
+				_, err := r.TryLock(t.Context(), []string{"a"}, time.Hour)
+				refusedLate <- err
+			}()
+			synctest.Wait()
+			redlock.NodesIn(r)[0].LookAgain()
+			require.ErrorIs(t, <-refusedLate, redlock.ErrNoQuorum)
+			time.Sleep(silence - redlock.DefaultNodeTimeout)
+			c.Nodes[0].Proxy().Resume()
+			time.Sleep(200 * time.Millisecond)
+			synctest.Wait()
+			s := r.Stats().Nodes[0]
+			assert.Equal(t, wantUnknown, s.Unknown)
+			assert.True(t, s.Up)
+			assert.Len(t, rec.TakeOf(redlock.EventNodeDown), int(wantUnknown))
+			_ = held.Unlock(t.Context())
+			time.Sleep(3 * time.Minute)
+			assert.Empty(t, keys(t, c.Nodes[1]))
+			cycle(t, r, "b", ttl)
+		})
+	}
+}
+
 // At most one node's requests wait at a time: the others have a quorum meanwhile, however far the nodes are.
 func TestConnectionAgeChangesOneNodeAtATime(t *testing.T) {
 	const trip = 160 * time.Millisecond // Twice that is more than the node timeout.

@@ -54,6 +54,24 @@ func TestRoundWithdrawsARequestThatWaitsThoughOthersAreAskedAgain(t *testing.T) 
 	})
 }
 
+// The time of a contest and that for answers may end at the same instant, after which nothing else comes.
+func TestSplitVoteEndsWithANodeThatHangsInIt(t *testing.T) {
+	inBubble(t, 4, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		warm(t, r)
+		for i, n := range c.Nodes[2:] {
+			require.NoError(t, n.Set("a", fmt.Sprint("holder", i), time.Minute))
+		}
+		require.NoError(t, c.Slow(time.Millisecond, time.Millisecond))
+		time.AfterFunc(20*time.Millisecond, func() { _ = c.Nodes[3].Hang() })
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := r.TryLock(ctx, []string{"a"}, time.Minute)
+		require.ErrorIs(t, err, ErrTaken)
+		require.NoError(t, ctx.Err())
+	})
+}
+
 // newClaim makes a claim of a Redlock with so many nodes.
 func newClaim(resources []string, keys []any, owner string, ttl time.Duration, nodes int) *claim {
 	r := &core{nodes: make([]*link.Link, nodes)}

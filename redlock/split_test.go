@@ -136,6 +136,31 @@ func TestSplitVoteTakesOneMoreNodeTimeout(t *testing.T) {
 	}
 }
 
+// The nodes that are asked again get what is left of the time for the split, not a node timeout
+// of their own.
+func TestSplitVoteLeavesThoseThatAreAskedAgainTheRestOfTheTime(t *testing.T) {
+	withWarm(t, 4, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
+		for i, n := range c.Nodes[:2] {
+			require.NoError(t, n.Set("a", fmt.Sprint("loser", i), time.Minute))
+			asked := 0
+			require.NoError(t, n.OnCommand(func(cmd string, args []string) {
+				if !isLockRequest(cmd, args) {
+					return
+				}
+				if asked++; asked > 1 {
+					time.Sleep(time.Second)
+				}
+			}))
+		}
+		start := time.Now()
+		refused(t, redlock.ErrTaken, r, []string{"a"}, ttl)
+		assert.Equal(t, 100*time.Millisecond, time.Since(start).Round(10*time.Millisecond))
+		assert.EqualValues(t, 1, r.Stats().Splits)
+		time.Sleep(5 * time.Second)
+		assert.Empty(t, keys(t, c.Nodes[3]))
+	})
+}
+
 func TestSplitLimit(t *testing.T) {
 	const ms = time.Millisecond
 	for _, c := range []struct{ timeout, pace, want time.Duration }{
