@@ -569,7 +569,7 @@ func TestKeepAliveAfterTheMachineHasSlept(t *testing.T) {
 		ctx := l.KeepAlive(t.Context())
 		require.NoError(t, ctx.Err())
 		time.Sleep(10 * time.Second)
-		assert.NoError(t, context.Cause(ctx), "it ended though every node has answered all the time")
+		require.NoError(t, context.Cause(ctx), "it ended though every node has answered all the time")
 		_ = l.Unlock(t.Context())
 	})
 }

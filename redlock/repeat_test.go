@@ -66,8 +66,12 @@ func requireLate(t *testing.T, c *testcluster.Cluster) {
 // for it in another process is told, also though the attempt's own release, which has failed, tells nobody.
 func TestRepeatReleasesWhatComesLate(t *testing.T) {
 	for _, test := range []struct{ ttl, late time.Duration }{
-		{time.Hour, 10 * time.Millisecond}, {time.Hour, 100 * time.Millisecond}, {time.Hour, time.Second}, {time.Hour, 10 * time.Second},
-		{time.Hour, 59 * time.Second}, {30 * time.Second, 59 * time.Second},
+		{time.Hour, 10 * time.Millisecond},
+		{time.Hour, 100 * time.Millisecond},
+		{time.Hour, time.Second},
+		{time.Hour, 10 * time.Second},
+		{time.Hour, 59 * time.Second},
+		{30 * time.Second, 59 * time.Second},
 	} {
 		runInBubble(t, fmt.Sprint(test.late, ", ttl ", test.ttl), 3, func(t *testing.T, c *testcluster.Cluster) {
 			late := test.late
@@ -397,26 +401,4 @@ func TestUnknownLockRequestThatRunsAgainShortensNoLife(t *testing.T) {
 			requireNoKeys(t, c)
 		})
 	}
-}
-
-// A nonsenseConn answers each lock request with what no server says to one; the server carries it out all the same.
-type nonsenseConn struct {
-	testcluster.FullConn
-
-	asked atomic.Bool
-}
-
-func (c *nonsenseConn) Send(command string, args ...any) error {
-	if command == "SET" {
-		c.asked.Store(true)
-	}
-	return c.FullConn.Send(command, args...)
-}
-
-func (c *nonsenseConn) ReceiveWithTimeout(d time.Duration) (any, error) {
-	reply, err := c.FullConn.ReceiveWithTimeout(d)
-	if err == nil && c.asked.Swap(false) {
-		reply = int64(7)
-	}
-	return reply, err
 }

@@ -40,10 +40,6 @@ func mixedLoad(ctx context.Context, t *testing.T, r *redlock.Redlock, callers in
 	return wg.Wait
 }
 
-func refuses(why string) func(n *testcluster.Node) error {
-	return func(n *testcluster.Node) error { return n.SetError(why) }
-}
-
 // A real server that has refused a write, and carries out what needs none, is told within 20 s, once, with any load, and is
 // back soon after it has writes again.
 func TestUnresponsiveServerThatRefusesWrites(t *testing.T) {

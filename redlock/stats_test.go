@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -295,15 +294,6 @@ func flush(t *testing.T, c *testcluster.Cluster, nodes ...int) {
 	}
 }
 
-// restart restarts a node that is down for a time, and waits until it is connected.
-func restart(t *testing.T, c *testcluster.Cluster, node int, down time.Duration, keepData bool) {
-	t.Helper()
-	require.NoError(t, c.Nodes[node].Stop())
-	time.Sleep(down)
-	require.NoError(t, c.Nodes[node].Restart(keepData))
-	time.Sleep(2 * time.Second)
-}
-
 // What else is wrong hides no flush of a node with kept locks, and is none.
 func TestVanishedKeysOfKeptLocks(t *testing.T) {
 	for name, test := range map[string]struct {
@@ -542,22 +532,4 @@ func TestUnresponsiveNodeOfARareCaller(t *testing.T) {
 			assert.Empty(t, all)
 		})
 	}
-}
-
-// callers has so many lock and unlock for two minutes, one resource each, with a pause.
-func callers(t *testing.T, r *redlock.Redlock, n int, pause time.Duration) {
-	t.Helper()
-	until := time.Now().Add(testkit.Scenario(2*time.Minute, 30*time.Second))
-	var wg sync.WaitGroup
-	for i := range n {
-		wg.Go(func() {
-			for time.Now().Before(until) {
-				if l, err := r.TryLock(t.Context(), []string{fmt.Sprint(i)}, ttl); err == nil {
-					_ = l.Unlock(t.Context())
-				}
-				time.Sleep(pause)
-			}
-		})
-	}
-	wg.Wait()
 }

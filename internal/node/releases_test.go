@@ -9,9 +9,9 @@ import (
 )
 
 // repeating has the release of a token of so many bytes be repeated so often.
-func repeating(n *Node, size int, step uint8) (*Trace, *dueRelease) {
+func repeating(n *Node, step uint8) (*Trace, *dueRelease) {
 	trace := new(Trace)
-	trace.BeginForeign(released{}, 1, size)
+	trace.BeginForeign(released{}, 1, 0)
 	e := n.releases.add(trace, 0, 0)
 	if e != nil {
 		e.open = false
@@ -27,15 +27,15 @@ func isDue(trace *Trace) bool { return trace.at(0)&markDue != 0 }
 // Where there is no room for one more release, the one goes that was repeated most often; but none that is owed.
 func TestReleaseThatWasRepeatedMostOftenGivesWay(t *testing.T) {
 	n := &Node{Config: Config{Epoch: time.Now()}}
-	often, _ := repeating(n, 0, 8)
-	oftenToo, _ := repeating(n, 0, 8)
-	_, onItsWay := repeating(n, 0, 32)
+	often, _ := repeating(n, 8)
+	oftenToo, _ := repeating(n, 8)
+	_, onItsWay := repeating(n, 32)
 	n.releases.pop(32)
 	for range MaxBacklog - 3 {
-		repeating(n, 0, 4)
+		repeating(n, 4)
 	}
 	assert.Zero(t, n.releases.dropped)
-	one, _ := repeating(n, 0, 1)
+	one, _ := repeating(n, 1)
 	assert.Equal(t, MaxBacklog, n.releases.len)
 	assert.EqualValues(t, 1, n.releases.dropped)
 	assert.False(t, isDue(often), "the first of those is the one that waits for the longest time")
@@ -62,7 +62,7 @@ func TestReleaseThatWasRepeatedMostOftenGivesWay(t *testing.T) {
 func TestReleasesAreRepeatedInGapsThatDouble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := &Node{Config: Config{Epoch: time.Now()}}
-		_, e := repeating(n, 0, 1)
+		_, e := repeating(n, 1)
 		for step := range uint8(maxStep + 2) {
 			assert.Equal(t, firstGap<<min(step, maxStep-1), e.at)
 			assert.Equal(t, e, n.releases.pop(e.step))
@@ -76,12 +76,12 @@ func TestReleasesAreRepeatedInGapsThatDouble(t *testing.T) {
 func TestReleasesAreSentInTheOrderInWhichTheyAreDue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := &Node{Config: Config{Epoch: time.Now()}}
-		_, seldom := repeating(n, 0, 1)
+		_, seldom := repeating(n, 1)
 		time.Sleep(firstGap)
-		_, often := repeating(n, 0, 2)
+		_, often := repeating(n, 2)
 		time.Sleep(firstGap)
-		_, once := repeating(n, 0, 1)
-		_, lost := repeating(n, 0, 8)
+		_, once := repeating(n, 1)
+		_, lost := repeating(n, 8)
 		n.releases.pop(8)
 		n.releases.pushNow(lost)
 		for _, want := range []*dueRelease{lost, seldom, once, often, nil} {
@@ -113,7 +113,7 @@ func (released) Value() any          { return "token" }
 // A look may be answered with places that there are not, also of 64 bits where an int has 32.
 func TestLookWithPlacesThatThereAreNot(t *testing.T) {
 	n := &Node{Config: Config{Epoch: time.Now()}}
-	trace, e := repeating(n, 0, 1)
+	trace, e := repeating(n, 1)
 	var look lookTask
 	look.add(n.releases.pop(1))
 	n.looked(&look, []any{int64(-1), int64(0), int64(2), int64(1<<32 + 1), "1", nil}, nil, time.Now())
