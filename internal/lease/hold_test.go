@@ -271,6 +271,7 @@ func (c *course) carryOut(t *testing.T, e Effect) {
 	t.Helper()
 	if e.Has(Extend) {
 		c.must(t, !c.keeping, "two extensions by a hold")
+		c.must(t, 3*c.hold.Patience() <= c.hold.Term(), "no time is left for another extension if this one is lost")
 		c.must(t, c.hold.Cause == Undecided, "an extension by a hold that is over")
 		c.keeping = true
 		c.asked = slices.Insert(c.asked, 0, extension{c.now, c.lead})
