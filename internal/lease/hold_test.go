@@ -246,6 +246,8 @@ func (c *course) do(t *testing.T, move string) {
 		c.unlocked(t, map[string]Verdict{"all had it": Granted, "none had it": Lost, "no answer": NoQuorum}[move])
 	case "jumped":
 		c.hold.Jumped(c.at())
+		early := c.left()-c.hold.StopTime > c.hold.Term()*2/3
+		c.must(t, !early || c.hold.next.Equal(next), "a lock is extended at each jump of a clock")
 	case "sleep":
 		c.sleeps--
 		c.lead += 4 * tick

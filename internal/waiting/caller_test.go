@@ -141,6 +141,21 @@ func (w *world) looks(c *caller) {
 	}
 }
 
+// turnedAway has a call look, and be turned away before any node is asked, because of an overload.
+func (w *world) turnedAway(c *caller) {
+	p := w.procs[c.process]
+	c.s = p.q.State(c.w)
+	c.why, _ = c.t.Due(c.s)
+	w.do(p, func(q *Queue) { q.Begin(c.w, p.listens) })
+	tick := c.why == ByTick
+	c.t.Note(true, tick)
+	if tick || c.why == ByTurn && !c.t.Ticks(c.s) {
+		c.t.SetTick(c.s.Head, c.delay, w.at())
+	}
+	c.t.Expect(c.why, Refusal{}, w.at())
+	c.signal = true
+}
+
 // hears has a process hear the next answer.
 func (w *world) hears(k int) {
 	p := w.procs[k]
@@ -233,7 +248,11 @@ func (w *world) waitsOn(c *caller, a *answer) {
 	c.phase, c.signal = waits, true
 	if a != nil && a.gaveWay() {
 		w.expect(c, c.why, a)
+		before := c.t.tick
 		off := c.t.PutOff(w.at())
+		if c.t.tick.Before(before) {
+			w.wrong("a timed retry is brought forward")
+		}
 		if off && c.t.tick.Sub(w.at()) > 2*ReservedFor+soon {
 			w.wrong("a timed retry is put off for long")
 		}

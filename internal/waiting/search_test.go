@@ -30,6 +30,7 @@ const (
 	act
 	unlock
 	giveUp
+	turnAway
 	listen
 	strangerUnlocks
 	pass
@@ -54,6 +55,11 @@ func (w *world) moves() (all []move) {
 			if at, any := w.due(c); any && at <= w.now {
 				m.what = act
 				all = append(all, m)
+				s := w.procs[c.process].q.State(c.w)
+				if why, at := c.t.Due(s); s.Head && w.done.turned < w.turned && why != ByTick && !at.After(w.at()) {
+					m.what = turnAway
+					all = append(all, m)
+				}
 			}
 		case holds:
 			if m.what = unlock; c.dies == 0 {
@@ -183,10 +189,18 @@ func (w *world) does(m move) {
 	case giveUp:
 		w.done.giveUps++
 		w.givesUp(w.calls[k])
+	case turnAway:
+		w.done.turned++
+		w.turnedAway(w.calls[k])
 	case listen:
 		p := w.procs[k]
 		p.listens = true
 		w.do(p, func(q *Queue) { q.Listening() })
+		for _, c := range w.calls {
+			if c.process == k && w.isInLine(c) && c.w.head && !c.w.turn {
+				w.wrong("a head does not ask again, though it can get in line now")
+			}
+		}
 	case strangerUnlocks:
 		for i := range w.nodes {
 			w.nodes[i].release(w, i, request{token: 1, wants: w.held, wakes: !w.silent})
@@ -372,7 +386,7 @@ func search(l limits) (story []string, states int) {
 var names = [...]string{
 	begin: "call %d begins", carry: "the nodes carry out a request of process %d", hear: "process %d hears an answer",
 	hearNews: "process %d hears a message", loseNews: "process %d misses a message", act: "call %d looks",
-	unlock: "call %d unlocks", giveUp: "call %d gives up", listen: "process %d listens",
+	unlock: "call %d unlocks", turnAway: "call %d is turned away", giveUp: "call %d gives up", listen: "process %d listens",
 	strangerUnlocks: "the stranger unlocks", pass: "time passes",
 }
 
@@ -395,7 +409,7 @@ func tell(l limits, moves []move, why string) (story []string) {
 // key is what tells states apart.
 func (w *world) key() []byte {
 	k := &keyed{w: w, tokens: map[int]int{0: 0, 1: 1, 2: 2}}
-	k.num(w.done.giveUps, w.done.lost, w.done.ticks, w.done.passes)
+	k.num(w.done.turned, w.done.giveUps, w.done.lost, w.done.ticks, w.done.passes)
 	for _, c := range w.calls {
 		k.num(c.phase, k.token(c.token), int(c.why), c.putOffs)
 		k.flag(c.first, c.s.Head, c.s.Alone, c.signal)
@@ -577,6 +591,7 @@ var worlds = []named{
 	{"three retry delays", limits{calls: []plan{{process: 0, wants: x, delay: 50 * ms}, {process: 0, wants: x, delay: time.Hour}, {process: 0, wants: x, delay: 50 * ms}}, held: x, mixed: true, prompt: true, swift: true, giveUps: 1, passes: 2, patience: soon}},
 	{"a reservation beside a holder", limits{nodes: 3, calls: []plan{{process: 0, wants: x, delay: 20 * ms}}, held: x, heldOn: 6, dies: 10 * time.Second, passes: 4, patience: soon}},
 	{"newcomers of a line without a head", limits{calls: []plan{{process: 0, wants: y}, {process: 0, wants: xy}, {process: 0, wants: x}}, held: y, swift: true, prompt: true, lateCalls: true, passes: 1, patience: soon}},
+	{"who is turned away", limits{calls: []plan{{process: 0, wants: x}, {process: 1, wants: x}}, held: x, turned: 1, swift: true, passes: 3, patience: soon + 25*ms}},
 	{"a timed retry that gives way twice", limits{swift: true, calls: []plan{{process: 0, wants: x}, {process: 1, wants: x}, {process: 2, wants: x, delay: 20 * ms}}, held: x, orderly: true, prompt: true, lag: 60 * ms, ticks: 2, passes: 2, patience: soon}},
 	{"who keeps what it was told of", limits{swift: true, calls: []plan{{process: 0, wants: xy}, {process: 0, wants: xy}, {process: 1, wants: x, delay: 40 * ms}}, held: x, kept: y, orderly: true, giveUps: 1, passes: 4, patience: KeepTime + soon}},
 	{"another holder dies", limits{calls: []plan{{process: 0, wants: x}, {process: 1, wants: x, tries: true, dies: 20 * ms}}, held: x, dies: 20 * ms, lateCalls: true, passes: 4, patience: soon}},

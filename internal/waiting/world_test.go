@@ -46,6 +46,7 @@ type limits struct {
 	prompt    bool          // calls look, and nodes carry out, before anything else happens
 	swift     bool          // what the nodes have carried out is heard of at once
 
+	turned                       int // times that calls are turned away
 	giveUps, lost, ticks, passes int // calls; messages; lags while something is on its way; instants to which time goes on
 }
 
