@@ -574,6 +574,7 @@ var worlds = []named{
 	{"who gives up", limits{calls: []plan{{process: 0, wants: x}, {process: 1, wants: x}}, held: x, giveUps: 1, passes: 2, patience: soon}},
 	{"who gives up before another of its process", limits{calls: []plan{{process: 0, wants: x}, {process: 0, wants: x}}, held: x, giveUps: 1, passes: 2, patience: soon}},
 	{"who does not listen yet", limits{calls: []plan{{process: 0, wants: x}, {process: 1, wants: x}}, held: x, deaf: true, passes: 2, patience: soon}},
+	{"two that do not listen yet", limits{calls: []plan{{process: 0, wants: x}, {process: 0, wants: x}}, held: x, deaf: true, giveUps: 1, passes: 1, patience: soon}},
 	{"newcomers", limits{calls: []plan{{process: 0, wants: x}, {process: 1, wants: x}, {process: 0, wants: x}}, lateCalls: true, passes: 2, patience: soon}},
 	{"who tries once", limits{calls: []plan{{process: 0, wants: x}, {process: 1, wants: x, tries: true}}, held: x, lateCalls: true, passes: 2, patience: soon}},
 	{"two nodes", limits{nodes: 2, calls: []plan{{process: 0, wants: x}, {process: 1, wants: x}}, held: x, passes: 2, patience: soon, orderly: true}},
