@@ -331,6 +331,7 @@ func (c *course) answered(t *testing.T, v Verdict, which int) {
 	c.must(t, !atRisk || got != Granted, "a success is a risk")
 	if got == NoQuorum && c.hold.Cause == Undecided && c.lease.Ended == Undecided {
 		c.must(t, c.hold.next.Sub(c.at()) <= h.Term()/20, "no further try soon")
+		c.must(t, c.hold.next.After(c.at()), "a further try at once, and again and again")
 		left := c.left() - h.StopTime
 		c.must(t, atRisk == (!c.warned && left < h.Term()/2), "nobody is warned in time")
 	}

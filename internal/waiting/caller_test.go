@@ -122,6 +122,7 @@ func (w *world) looks(c *caller) {
 		c.alarm = at.Sub(epoch)
 	case why == ByKeep:
 		w.do(p, func(q *Queue) { q.PassOn(c.w) })
+		w.checkPause(c)
 		c.signal = true
 	case !c.s.Head:
 		age := 2 * (c.delay + ms)
@@ -275,6 +276,15 @@ func (w *world) waitsOn(c *caller, a *answer) {
 		c.t.SetTick(c.s.Head, c.delay, w.at())
 	}
 	w.expect(c, c.why, a)
+	w.checkPause(c)
+}
+
+// checkPause has a call not do the same again at once.
+func (w *world) checkPause(c *caller) {
+	why, at := c.t.Due(w.procs[c.process].q.State(c.w))
+	if (why == ByKeep || why == ByExpiry) && why == c.why && !at.IsZero() && !at.After(w.at()) {
+		w.wrong("a call does the same again and again, without a pause")
+	}
 }
 
 // givesUp has a call end without a lock.

@@ -31,6 +31,7 @@ type limits struct {
 	calls     []plan
 	held      uint8         // resources that a stranger has at first
 	heldOn    uint8         // set of nodes on which it has them, and the others are kept for somebody else; 0: all
+	longOn    uint8         // set of nodes on which its keys do not expire
 	silent    bool          // its release wakes nobody
 	kept      uint8         // and those that another one has for ever
 	lag       time.Duration // that passes while something is on its way; 0: a millisecond
@@ -187,7 +188,9 @@ func newWorld(l limits) *world {
 			if in(l.held, r) && l.heldOn != 0 && !in(l.heldOn, i) {
 				w.nodes[i][r].reserved, w.nodes[i][r].ends = 9, ReservedFor
 			} else if in(l.held, r) {
-				w.nodes[i][r].token, w.nodes[i][r].until = 1, l.dies
+				if w.nodes[i][r].token = 1; !in(l.longOn, i) {
+					w.nodes[i][r].until = l.dies
+				}
 			}
 			if in(l.kept, r) {
 				w.nodes[i][r].token = 2
