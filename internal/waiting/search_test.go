@@ -149,9 +149,11 @@ func (w *world) next() (next time.Duration) {
 			}
 		}
 	}
-	for _, s := range w.nodes[0] { // Until then nothing is free.
-		if left := s.until - w.now; s.until != 0 && left > 0 && next > 0 {
-			next = min(next, left)
+	for _, n := range w.nodes {
+		for _, s := range n { // Until then nothing is free.
+			if left := s.until - w.now; s.until != 0 && left > 0 && next > 0 {
+				next = min(next, left)
+			}
 		}
 	}
 	return next
