@@ -34,7 +34,6 @@ type core struct {
 	subscriptions link.Subscriptions
 	quarantine    *quarantine.Dialect // nil: there is none
 	notes         *notes
-	handOvers     atomic.Int64 // releases of which no node has told anybody
 
 	admission *calls.Gate
 	overloads dispatch.Limiter // of the events about them
@@ -106,6 +105,8 @@ type counters struct {
 	Waiting, Acquired, Extended, Repaired, Unlocked, Taken, NoQuorum, Lost, Splits, Raised, Woken, Overloaded, Standstills atomic.Int64
 
 	HoldsEnded holdCounters
+
+	handOvers atomic.Int64 // releases of which no node has told anybody; beside what each release counts
 }
 
 type holdCounters struct{ Released, Expired, Lost, StopTime, MaxHold, Closed atomic.Int64 }
