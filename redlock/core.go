@@ -26,6 +26,7 @@ type core struct {
 	recentNodes   dispatch.Recent[Event] // apart, as a node's loss is followed by many events of calls
 	recentCalls   dispatch.Recent[Event]
 	waits         calls.Waiting
+	handOvers     atomic.Int64 // releases of which no node has told anybody; beside what each lock counts
 	counters      counters
 	clock         *clockwatch.Clock
 	watch         *clockwatch.Watch
@@ -105,8 +106,6 @@ type counters struct {
 	Waiting, Acquired, Extended, Repaired, Unlocked, Taken, NoQuorum, Lost, Splits, Raised, Woken, Overloaded, Standstills atomic.Int64
 
 	HoldsEnded holdCounters
-
-	handOvers atomic.Int64 // releases of which no node has told anybody; beside what each release counts
 }
 
 type holdCounters struct{ Released, Expired, Lost, StopTime, MaxHold, Closed atomic.Int64 }

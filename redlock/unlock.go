@@ -136,7 +136,7 @@ func (rd *round) release(timeout time.Duration) lease.Verdict {
 	if v != lease.Granted || t.told.Load() {
 		return v
 	}
-	rd.r.counters.handOvers.Add(1) // Before the look: who is about to wait there sees it.
+	rd.r.handOvers.Add(1) // Before the look: who is about to wait there sees it.
 	if !rd.r.line.IsEmpty() {
 		rd.r.line.Do(func(q *waiting.Queue, now time.Time) { q.HandOver(rd.claim.keys, now) })
 	}

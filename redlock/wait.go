@@ -48,7 +48,7 @@ func (a *acquisition) attempts(ctx context.Context) (l *Lock, err error) {
 		return a.poll(ctx)
 	}
 	r, made, w := a.r, 0, (*waiter)(nil)
-	began, behind, handOvers := time.Now(), false, r.counters.handOvers.Load()
+	began, behind, handOvers := time.Now(), false, r.handOvers.Load()
 	if !r.line.IsEmpty() {
 		w = a.newWaiter(began)
 		r.line.Do(func(q *waiting.Queue, _ time.Time) { behind = q.JoinBehind(w.queued) })
@@ -73,7 +73,7 @@ func (a *acquisition) attempts(ctx context.Context) (l *Lock, err error) {
 	r.wantHeld(a.resources)
 	r.subscriptions.Want() //nolint:contextcheck // What it starts goes on for later waiters.
 	defer r.subscriptions.Unwant()
-	if some, _ := r.subscriptions.Up(); !behind && errors.Is(err, ErrTaken) && (some || r.counters.handOvers.Load() != handOvers) {
+	if some, _ := r.subscriptions.Up(); !behind && errors.Is(err, ErrTaken) && (some || r.handOvers.Load() != handOvers) {
 		// Now it can get in line. If not yet, Listening comes. Or a release here has found nobody to hand the lock to.
 		r.line.Do(func(q *waiting.Queue, _ time.Time) { q.Again(w.queued) })
 	}
