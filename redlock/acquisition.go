@@ -35,23 +35,6 @@ type turn struct {
 // minLine is the least life of a line, from when somebody last got in.
 const minLine = time.Minute
 
-// newAcquisition checks the arguments of a Lock or TryLock and enters the call, which the caller must exit. The error
-// matches ErrNotAcquired.
-func (r *Redlock) newAcquisition(ctx context.Context, resources []string, ttl time.Duration, opts []Option) (*acquisition, error) {
-	a := new(acquisition)
-	err := misused(ctx, r.invalid())
-	if err == nil {
-		err = a.prepare(ctx, &r.core, resources, ttl, opts)
-	}
-	if err == nil {
-		err = r.calls.Enter()
-	}
-	if err != nil {
-		return nil, &waitError{op: OpLock, resources: a.resources, cause: err}
-	}
-	return a, nil
-}
-
 // prepare checks the arguments, and notes what they come to.
 func (a *acquisition) prepare(ctx context.Context, r *core, resources []string, ttl time.Duration, opts []Option) error {
 	a.r, a.o = r, &r.defaults

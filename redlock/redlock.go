@@ -130,6 +130,23 @@ func (co *core) newLink(n Node) *link.Link {
 	return link.New(c)
 }
 
+// newAcquisition checks the arguments of a Lock or TryLock and enters the call, which the caller must exit. The error
+// matches ErrNotAcquired.
+func (r *Redlock) newAcquisition(ctx context.Context, resources []string, ttl time.Duration, opts []Option) (*acquisition, error) {
+	a := new(acquisition)
+	err := misused(ctx, r.invalid())
+	if err == nil {
+		err = a.prepare(ctx, &r.core, resources, ttl, opts)
+	}
+	if err == nil {
+		err = r.calls.Enter()
+	}
+	if err != nil {
+		return nil, &waitError{op: OpLock, resources: a.resources, cause: err}
+	}
+	return a, nil
+}
+
 // TryLock makes one attempt to lock all resources together for ttl. It does not wait for a
 // holder: if somebody else has any of the resources, it fails. That one may be a client that asks at the
 // same time and gets no lock in the end. So do not leave work that must be done to whoever has been

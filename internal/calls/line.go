@@ -33,7 +33,8 @@ func (l *Line) Do(f func(q *waiting.Queue, now time.Time)) {
 	if n := int32(l.rules.Resources()); n != l.known.Load() { // Those who only read it are on other processors.
 		l.known.Store(n)
 	}
-	for _, p := range passes { // In this order with the requests of those that come later, or they lose the place that they get.
+	// With the mutex: after it, a call may get in line on the nodes, and a pass that came later would take its place.
+	for _, p := range passes {
 		l.pass(p)
 	}
 	l.mu.Unlock()

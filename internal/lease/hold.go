@@ -61,7 +61,8 @@ func (h *Hold) Keep(now time.Time) {
 func (h *Hold) due(now time.Time) time.Time {
 	third := h.Term() / share
 	pace := third - h.Lease.Random(third/10+1)
-	after, before := h.Lease.Extended.Add(pace), now.Add(h.remaining(now)+h.StopTime+pace-h.Validity) // A sleep brings Until nearer.
+	left := h.Lease.Until.Remaining(h.Lease.Clock(now)) // Less than Until.Mono says, after a sleep.
+	after, before := h.Lease.Extended.Add(pace), now.Add(left+pace-h.Validity)
 	if before.Before(after) {
 		return before
 	}

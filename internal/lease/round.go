@@ -168,9 +168,9 @@ func (r *Round) Asked(i int) bool {
 	return asked
 }
 
-// Vote enters what node i has answered. It may change out (see weigh): callers count what it leaves there. A second answer, and one that comes when the time
-// was over, changes nothing: what it has left on the node is the release's business, which is queued behind the request
-// on the same connection.
+// Vote enters what node i has answered. It may change out (see weigh): callers count what it leaves there. A second
+// answer, and one that comes when the time was over, changes nothing: what it has left on the node is the release's
+// business, which is queued behind the request on the same connection.
 func (r *Round) Vote(i int, out *node.Outcome, at time.Time) Effect {
 	b := &r.Ballots[i]
 	if b.Stance != node.Pending {
@@ -322,9 +322,9 @@ func (r *Round) end(v Verdict) Effect {
 	return Done
 }
 
-// fail gives back what the claim has. Only a claim that has used up its nodes' time wakes the next in line, as an Unlock does:
-// who was told of a release while this claim had the key has been refused because of it, and nobody else would tell
-// that one. If each one that fails in a contest told, each would set off the next.
+// fail gives back what the claim has. Only a claim that has used up its nodes' time, or has outlived its validity, wakes
+// the next in line, as an Unlock does: who was told of a release while this claim had the key has been refused because
+// of it, and nobody else would wake that one. If each one that fails in a contest did, each would set off the next.
 func (r *Round) fail(v Verdict, now time.Time) Effect {
 	e := r.end(v) | GiveBack
 	if v == NoQuorum && (r.since(now) >= r.lockLimit || r.Until().Passed(r.Clock(now))) {
