@@ -76,9 +76,10 @@ const (
 	Up   Kind = "up"
 	Down Kind = "down"
 
-	// Look is what the conductor saw on the nodes, past the network, once Call had got, extended or released a lock: Owner,
-	// Lock, Call, Op, Seen. Not each call has one, and a node that did not answer is not in Seen.
-	Look Kind = "look"
+	// Step is what package trace saw a node do with a key: Node, Op, Resources (one: the key), and of whom: Holder, Owner. It
+	// was done at At at the latest, and at From at the earliest. Of an Op that gives a key a life, that is TTL, 0 if it has
+	// no end; Fence is the counter that the node then had of it; Detail says what is odd.
+	Step Kind = "step"
 	// Keys is what a node had left when the run was over and everything had expired or been released: Node, Keys, and
 	// in Detail the tokens in them.
 	Keys Kind = "keys"
@@ -101,6 +102,22 @@ const (
 	OutcomeNoQuorum  = "no quorum" // Too few nodes said yes or no; what was asked for may have been done.
 	OutcomeLost      = "lost"      // A quorum says that the lock is not there any more.
 	OutcomeCancelled = "cancelled" // The caller's context ended, or the client was closed.
+)
+
+// What a node did, as far as its MONITOR and its answers tell.
+const (
+	StepGrant   = "grant"   // The key became the holder's: a lock, or a repair.
+	StepAsked   = "asked"   // The holder asked for the key, or to extend it; what came of it is not known.
+	StepExtend  = "extend"  // The holder had the key, and has it for longer.
+	StepShorten = "shorten" // The holder has it for less long, as with min hold.
+	StepRelease = "release" // The holder's key was deleted by a request that names its token.
+	StepExpire  = "expire"  // The holder's key has expired.
+	StepFound   = "found"   // The key was read: it is the holder's or, without one, nobody's.
+	StepCount   = "count"   // The counter of fences changed while the key was the holder's, or nobody's.
+	StepWiped   = "wiped"   // All keys were deleted: FLUSHALL.
+	StepGap     = "gap"     // From here on nothing is seen of the node, and its keys are not known until they are read.
+	StepWatch   = "watch"   // The node is seen again. Detail: the run of the server.
+	StepOdd     = "odd"     // No rule explains what was done, or what was read.
 )
 
 // ByDo is the Detail of an Unlock that Do makes. Its nil says that the lock was held, and not that its keys are gone.
@@ -146,7 +163,6 @@ type Event struct {
 	Holder string `json:"holder,omitempty"`
 	Votes  []Vote `json:"votes,omitempty"`
 	From   int64  `json:"from,omitempty"`
-	Seen   []Seen `json:"seen,omitempty"`
 	Set    []int  `json:"set,omitempty"` // Of Up: the numbers of the client's nodes, if it does not have all.
 
 	// What a call asked for besides: a permit of so many, and the options of those names.
@@ -175,15 +191,6 @@ type Vote struct {
 	// Of "taken": who has it, as the node says, and the label of that one.
 	Holder string `json:"holder,omitempty"`
 	Owner  string `json:"owner,omitempty"`
-}
-
-// Seen is what one node had of a lock.
-type Seen struct {
-	Node   int   `json:"node"`
-	At     int64 `json:"at"`               // When its answer came.
-	Keys   int   `json:"keys,omitempty"`   // How many resources' keys held the lock's token.
-	Left   int64 `json:"left,omitempty"`   // For how long the one that ends first did yet, by the node's clock.
-	Others int   `json:"others,omitempty"` // How many held another token: what somebody else was getting, or had left.
 }
 
 // A Header says what was run.

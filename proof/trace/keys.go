@@ -1,0 +1,381 @@
+package trace
+
+import (
+	"crypto/sha1"
+	"encoding/hex"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/seed6c881748/redlock/proof/history"
+)
+
+// keys are those that a server uses for locks, followed from command to command: MONITOR does not show replies, but what a
+// command does follows from what was there. A key is one for locks once SET has made it with NX and an end.
+//
+// A command is carried out at an instant between the stamps of the line before it and of its own. Whether a key has
+// expired by then may not be known; then the key is read, and so is one that was not seen before.
+type keys struct {
+	db   int
+	step func(history.Event) // Is told of each step.
+	read func(name string)   // Has a key read: found gets what it is.
+
+	all    map[string]*key
+	counts map[string]int64 // The counters of fences, by the keys of their locks, as far as they are known.
+
+	from, to int64 // Between these, by the server's clock, the command of this line was carried out.
+	last     int64 // The stamp of this line.
+	number   int   // Of the request whose command it is.
+	request  []string
+	digests  map[string]bool // Of the request's arguments, nil until they are needed.
+}
+
+// A key is what is known of one.
+type key struct {
+	known    bool
+	asked    bool   // It is being read.
+	holder   string // The digest of its value; "": there is none.
+	owner    string // The label in its value.
+	granted  int    // The request that gave it to the holder.
+	from, to int64  // It expires after from and not after to; 0: never.
+}
+
+// own is in the name of each key that redlock keeps beside its locks, and counters in those of fences.
+const (
+	own      = "__redlock__:"
+	counters = own + "f:"
+)
+
+// Digest is what stands for a token wherever it is shown. redlock's holders have the same.
+func Digest(token string) string {
+	sum := sha1.Sum([]byte(token))
+	return hex.EncodeToString(sum[:])[:12]
+}
+
+var labelled = regexp.MustCompile(`^[0-9a-f]{32} owner=(.{1,128})$`)
+
+// label is the one in a value, "" if it has none.
+func label(value string) string {
+	if found := labelled.FindStringSubmatch(value); found != nil {
+		return found[1]
+	}
+	return ""
+}
+
+// What a key is, as far as that is known.
+type presence int
+
+const (
+	unknown presence = iota
+	absent
+	present
+)
+
+// is says what the key is when the command of this line is carried out.
+func (k *keys) is(x *key) presence {
+	switch {
+	case !x.known:
+		return unknown
+	case x.holder == "" || x.to > 0 && k.from > x.to:
+		return absent
+	case x.to == 0 || k.to <= x.from:
+		return present
+	}
+	return unknown
+}
+
+// carry follows a command. All commands of a script see the time at which it began.
+func (k *keys) carry(l line) {
+	if !l.script {
+		k.from, k.request, k.digests = min(k.last, l.at), l.args, nil
+		k.number++
+	}
+	k.to, k.last = max(k.last, l.at), l.at
+	if l.db != k.db {
+		return
+	}
+	l.args = append(l.args, "") // FLUSHALL has nothing behind it.
+	switch command := strings.ToUpper(l.args[0]); command {
+	case "SET":
+		k.set(l.args[1], l.args[2:])
+	case "DEL", "UNLINK":
+		for _, name := range l.args[1:] {
+			k.del(name)
+		}
+	case "PEXPIRE", "EXPIRE":
+		if unit, n := int64(1e6), number(l.args[2:]); n > 0 {
+			if command == "EXPIRE" {
+				unit = 1e9
+			}
+			k.expire(l.args[1], n*unit)
+		} else {
+			k.del(l.args[1])
+		}
+	case "FLUSHALL", "FLUSHDB":
+		k.flush()
+	default:
+		if !strings.HasPrefix(command, "EVAL") && !strings.HasPrefix(command, "FCALL") && !slices.Contains(reads, command) {
+			k.other(command, l.args[1:])
+		}
+	}
+}
+
+// reads are commands that change no key.
+var reads = []string{
+	"GET", "MGET", "GETRANGE", "STRLEN", "PTTL", "TTL", "EXPIRETIME", "PEXPIRETIME", "EXISTS", "TYPE", "OBJECT", "DUMP", "TOUCH",
+	"WATCH", "SCAN", "KEYS", "MEMORY", "PUBLISH", "SUBSCRIBE", "ECHO", "PING",
+}
+
+func number(args []string) int64 {
+	if len(args) == 0 {
+		return 0
+	}
+	n, _ := strconv.ParseInt(args[0], 10, 64)
+	return n
+}
+
+// An option of SET that gives the key an end, its unit, and whether it is an instant.
+var ends = map[string]struct {
+	unit  int64
+	fixed bool
+}{"PX": {1e6, false}, "EX": {1e9, false}, "PXAT": {1e6, true}, "EXAT": {1e9, true}}
+
+// set follows SET key value and options.
+func (k *keys) set(name string, args []string) {
+	var life int64
+	free := false
+	for i, arg := range args[min(1, len(args)):] {
+		option := strings.ToUpper(arg)
+		free = free || option == "NX"
+		if end, ok := ends[option]; ok {
+			if life = number(args[i+2:]) * end.unit; end.fixed {
+				life -= k.last
+			}
+		}
+	}
+	x := k.all[name]
+	switch {
+	case strings.Contains(name, counters):
+		k.count(name, number(args))
+		return
+	case strings.Contains(name, own) || len(args) == 0 || x == nil && (!free || life <= 0):
+		return
+	case x == nil:
+		x = k.add(name)
+	}
+	holder, owner := Digest(args[0]), label(args[0])
+	switch is := k.is(x); {
+	case is == present && free:
+	case is == present && x.holder != holder:
+		k.odd(name, "SET without NX took the key from "+x.holder+" for "+holder)
+		k.give(name, x, history.StepGrant, holder, owner, life)
+	case is == present:
+		k.give(name, x, history.StepExtend, holder, owner, life)
+	case is == unknown && free:
+		k.tell(history.StepAsked, name, holder, owner, life)
+		k.lose(name, x)
+	default:
+		k.expired(name, x)
+		x.granted = k.number
+		k.give(name, x, history.StepGrant, holder, owner, life)
+	}
+	if life <= 0 && x.holder == holder {
+		k.odd(name, "the key of "+holder+" has no end")
+	}
+}
+
+// add begins to follow a key.
+func (k *keys) add(name string) *key {
+	x := &key{}
+	k.all[name] = x
+	return x
+}
+
+// give notes whose a key is, and until when.
+func (k *keys) give(name string, x *key, op, holder, owner string, life int64) {
+	x.known, x.holder, x.owner, x.from, x.to = true, holder, owner, 0, 0
+	if life > 0 {
+		x.from, x.to = k.from+life, k.to+life
+	}
+	k.tell(op, name, holder, owner, life)
+}
+
+// lose notes that a key is not known any more, and has it read.
+func (k *keys) lose(name string, x *key) {
+	x.known = false
+	if !x.asked {
+		x.asked = true
+		k.read(name)
+	}
+}
+
+// expired tells that a key has, if its holder had not released it.
+func (k *keys) expired(name string, x *key) {
+	if x.known && x.holder != "" {
+		k.tell(history.StepExpire, name, x.holder, x.owner, 0)
+	}
+	x.known, x.holder, x.owner = true, "", ""
+}
+
+// del follows the deletion of a key.
+func (k *keys) del(name string) {
+	x := k.all[name]
+	if x == nil {
+		return
+	}
+	switch k.is(x) {
+	case present:
+		if !k.names(x.holder) {
+			k.odd(name, "the key of "+x.holder+" was deleted by a command that does not name its token")
+		}
+		k.tell(history.StepRelease, name, x.holder, x.owner, 0)
+		x.holder, x.owner = "", ""
+	case absent:
+		k.expired(name, x)
+	case unknown:
+		k.expired(name, x)
+		k.tell(history.StepFound, name, "", "", 0)
+	}
+}
+
+// expire follows a change of when a key ends.
+func (k *keys) expire(name string, life int64) {
+	x := k.all[name]
+	if x == nil || strings.Contains(name, own) {
+		return
+	}
+	switch k.is(x) {
+	case present:
+		op := history.StepExtend
+		if x.to > 0 && k.to+life < x.from {
+			op = history.StepShorten
+		}
+		if !k.names(x.holder) {
+			k.odd(name, "the end of the key of "+x.holder+" was changed by a command that does not name its token")
+		}
+		k.give(name, x, op, x.holder, x.owner, life)
+	case absent:
+		k.expired(name, x)
+	case unknown:
+		if x.known {
+			k.tell(history.StepAsked, name, x.holder, x.owner, life)
+		}
+		k.lose(name, x)
+	}
+}
+
+// names reports whether the request has the holder's token among its arguments.
+func (k *keys) names(holder string) bool {
+	if k.digests == nil {
+		k.digests = make(map[string]bool)
+		for _, arg := range k.request {
+			k.digests[Digest(arg)] = true
+		}
+	}
+	return k.digests[holder]
+}
+
+// count follows the counter of a resource. Nothing makes it smaller, and a lock that is granted has a number of its own.
+func (k *keys) count(name string, n int64) {
+	name = strings.Replace(name, counters, "", 1)
+	last, known := k.counts[name]
+	x, is := k.all[name], unknown
+	if x != nil {
+		is = k.is(x)
+	}
+	grants := is == absent || is == present && x.granted == k.number
+	if known && (n < last || grants && n == last) {
+		k.odd(name, fmt.Sprintf("the counter of fences went from %d to %d", last, n))
+	}
+	if k.counts[name] = n; is == present {
+		k.tell(history.StepCount, name, x.holder, x.owner, 0)
+	}
+}
+
+// flush follows FLUSHALL.
+func (k *keys) flush() {
+	for _, x := range k.all {
+		*x = key{known: true, asked: x.asked}
+	}
+	clear(k.counts)
+	k.step(history.Event{Op: history.StepWiped})
+}
+
+// other follows a command that locks do not use.
+func (k *keys) other(command string, args []string) {
+	for _, name := range args {
+		if x := k.all[name]; x != nil && !strings.Contains(name, own) {
+			k.odd(name, "locks do not use "+command)
+			k.lose(name, x)
+		}
+	}
+}
+
+// found takes what the key was when it was read, at this line: its value, and for how long yet, as PTTL says it.
+func (k *keys) found(name string, value *string, left int64) {
+	x := k.all[name]
+	if x == nil {
+		return
+	}
+	x.asked = false
+	holder, owner := "", ""
+	if value != nil {
+		holder, owner = Digest(*value), label(*value)
+	}
+	life, is := max(left, 0)*1e6, k.is(x)
+	switch {
+	case is == present && holder != x.holder || is == absent && holder != "":
+		k.odd(name, fmt.Sprintf("the key is of %q, and was of %q: no command has done that", holder, x.holder))
+	case is == present && x.to > 0 && (k.to+life < x.from-exact || k.from+life > x.to+exact):
+		k.odd(name, "the key of "+x.holder+" ends at another time: no command has done that")
+	case is != unknown:
+		return
+	case x.known && x.holder != "" && holder != x.holder:
+		k.expired(name, x)
+	}
+	if holder == "" {
+		x.known, x.holder, x.owner = true, "", ""
+		k.tell(history.StepFound, name, "", "", 0)
+		return
+	}
+	k.give(name, x, history.StepFound, holder, owner, life)
+	x.from, x.to = x.from-exact, x.to+exact
+}
+
+// exact is by how much the end of a key may differ from what PTTL says, in whole ms.
+const exact = int64(2 * time.Millisecond)
+
+// sweep tells which keys have expired, and forgets names, should there be very many.
+func (k *keys) sweep() {
+	for name, x := range k.all {
+		if x.known && x.holder != "" && k.is(x) == absent {
+			k.expired(name, x)
+		}
+		if len(k.all) > 50_000 && k.is(x) == absent {
+			delete(k.all, name)
+		}
+	}
+}
+
+// forget is called when commands may have been missed: nothing is known then. It returns the keys that somebody may have.
+func (k *keys) forget() (live []string) {
+	for name, x := range k.all {
+		if !x.known || x.holder != "" {
+			live = append(live, name)
+		}
+		x.known, x.asked = false, false
+	}
+	clear(k.counts)
+	return live
+}
+
+func (k *keys) tell(op, name, holder, owner string, life int64) {
+	k.step(history.Event{Op: op, Resources: []string{name}, Holder: holder, Owner: owner, TTL: life, Fence: k.counts[name]})
+}
+
+func (k *keys) odd(name, why string) {
+	k.step(history.Event{Op: history.StepOdd, Resources: []string{name}, Detail: why})
+}
