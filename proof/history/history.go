@@ -115,6 +115,8 @@ const (
 	StepFound   = "found"   // The key was read: it is the holder's or, without one, nobody's.
 	StepCount   = "count"   // The counter of fences changed while the key was the holder's, or nobody's.
 	StepWiped   = "wiped"   // All keys were deleted: FLUSHALL.
+	StepSet     = "set"     // The node's clock was set back.
+	StepLate    = "late"    // The node took long to answer a ping.
 	StepGap     = "gap"     // From here on nothing is seen of the node, and its keys are not known until they are read.
 	StepWatch   = "watch"   // The node is seen again. Detail: the run of the server.
 	StepOdd     = "odd"     // No rule explains what was done, or what was read.

@@ -3,6 +3,8 @@ package judge
 import (
 	"cmp"
 	"slices"
+
+	"github.com/seed6c881748/redlock/proof/history"
 )
 
 // fenceOrder compares the fence of each lock with the largest of the locks that were got before it was asked for. Of
@@ -34,6 +36,9 @@ func fenceOrder(r *run, f *findings) {
 			}
 		}
 		fencesDiffer(r.byResource[res], res, f)
+		for _, l := range r.byResource[res] {
+			r.counted(f, l)
+		}
 	}
 }
 
@@ -56,5 +61,28 @@ func fencesDiffer(locks []*lock, res string, f *findings) {
 			f.violation(p, "%s and %s have both the fence %d", other, l, l.fence)
 		}
 		of[l.fence] = l
+	}
+}
+
+// counted looks whether a quorum of nodes had exactly the fence of a lock as their counter while they had its key.
+func (r *run) counted(f *findings, l *lock) {
+	keys := r.keysOf(l)
+	if keys == nil || l.fence <= 0 {
+		return
+	}
+	f.facts++
+	good := 0
+	for n := range r.header.Nodes {
+		said := r.lostData(n, l.asked, l.got) || r.unseen(n, l.asked, l.got)
+		for _, e := range r.after(site{n, keys[0]}, l.asked) {
+			said = said || e.From <= l.got && e.Holder == l.holder && (e.Fence == l.fence || e.Op == history.StepAsked)
+		}
+		if said && r.has(l.client, n) {
+			good++
+		}
+	}
+	if good < r.quorum(l.client) {
+		f.violation(place{from: l.acquired.begin.At, to: l.got, resource: l.resources[0], clients: []string{l.client}},
+			"%s (%s) has the fence %d, and only %d nodes had that as their counter while they had its key", l, l.holder, l.fence, good)
 	}
 }

@@ -47,12 +47,9 @@ func (r *run) sick(client string, from, to int64) map[int]bool {
 	return sick
 }
 
-// starved reports whether servers answered nobody for a while: a look at them, which is no client's, took as long as none
-// of a server that runs.
+// starved reports whether servers answered nobody for a while, not even on the shortest way.
 func (r *run) starved(from, to int64) bool {
-	return slices.ContainsFunc(r.looks, func(e history.Event) bool {
-		return e.At <= to && e.End >= from && e.End-e.At > settling/4
-	})
+	return slices.ContainsFunc(r.late, func(e *history.Event) bool { return e.From <= to && e.At >= from })
 }
 
 // disturbed reports whether any client had a fault of its own then. What its attempts have got on some nodes keeps others

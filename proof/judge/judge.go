@@ -30,7 +30,7 @@ var rules = []rule{
 		"docs/safety.md#exclusion", false, overlap,
 	},
 	{
-		"fence order", "No two locks on a resource have one fence, and a later lock has a larger one.",
+		"fence order", "No two locks on a resource have one fence, a later lock has a larger one, and a quorum of nodes had it exactly.",
 		"docs/safety.md#fencing", true, fenceOrder,
 	},
 	{
@@ -42,7 +42,11 @@ var rules = []rule{
 		"docs/algorithm.md#time", false, support,
 	},
 	{
-		"quarantine", "A node that has restarted makes no key before maxTTL is over.",
+		"steps", "Each change of a key on a node is a step of the rules: a lock, an extension, a release by its token, an expiry.",
+		"docs/algorithm.md#keys-and-scripts", false, steps,
+	},
+	{
+		"quarantine", "A node that has restarted gives no key to anybody before maxTTL is over.",
 		"docs/safety.md#quarantine", false, quarantine,
 	},
 	{
@@ -78,7 +82,7 @@ var rules = []rule{
 		"docs/safety.md#availability", false, released,
 	},
 	{
-		"keys left", "When all locks are over, no node has a key of one.",
+		"keys left", "When a call has failed, or its lock is released, no node keeps its key, nor when all locks are over.",
 		"docs/safety.md#availability", false, keysLeft,
 	},
 	{

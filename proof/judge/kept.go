@@ -37,45 +37,60 @@ func (r *run) mayLose(client string, from, to int64) bool {
 	return !r.healthy(client, from, to) || len(r.sick(client, from, to)) > 0 && r.disturbed(from, to)
 }
 
-// misses is how many looks in a row may find no key of a kept lock on a node that is well, and that nobody else wants. What
-// is left of an earlier attempt may have been in the way of one extension, and of the next.
+// misses is how many extensions in a row may find no key of a kept lock on a node that is well, and that nobody else wants.
+// What is left of an earlier attempt may have been in the way of one extension, and of the next.
 const misses = 2
 
-// repaired looks at what the nodes had of a lock that had just been extended, as again and again before.
+// repaired looks at what the nodes had of a kept lock when it had been extended, as again and again before.
 func repaired(r *run, f *findings) {
-	type share struct {
-		of   *lock
-		node int
-	}
-	missed := make(map[share]int) // Looks in a row.
-	for _, e := range r.looks {
-		l, c := r.looked(e)
-		if l == nil || e.Op != history.OpExtend || !l.kept || c.begin.TTL == 0 || l.endedBy(e.End) {
+	for _, l := range r.locks {
+		keys := r.keysOf(l)
+		if !l.kept || keys == nil {
 			continue
 		}
-		from := e.At - c.begin.TTL
-		if l.keptFrom > from || !r.ran(l.client, from, e.At) {
-			continue
-		}
-		sick := r.sick(l.client, from, e.End)
-		for _, s := range e.Seen {
-			this := share{l, s.Node}
-			if sick == nil || sick[s.Node] || s.Others > 0 {
-				missed[this] = 0
-				continue
-			}
-			f.facts++
-			if s.Keys >= len(l.resources) || r.wanted(l, c.begin.At, e.End) {
-				missed[this] = 0
-				continue
-			}
-			if missed[this]++; missed[this] > misses {
-				f.violation(place{from: from, to: e.End, resource: l.resources[0], clients: []string{l.client}},
-					"%s was kept alive, and node %d, which had been well since %s, had %d of its keys, as at each look before",
-					l, s.Node, at(from), s.Keys)
+		missed := make(map[int]int) // By node: extensions in a row.
+		for _, c := range l.extends {
+			t := c.returned(r)
+			if from := t - c.begin.TTL; c.ok() && c.begin.TTL > 0 && !l.endedBy(t) && l.keptFrom <= from && r.ran(l.client, from, t) {
+				r.missing(f, l, keys, c, missed)
 			}
 		}
 	}
+}
+
+// missing counts on which nodes the keys are not.
+func (r *run) missing(f *findings, l *lock, keys []string, c *call, missed map[int]int) {
+	t := c.end.At
+	from := t - c.begin.TTL
+	sick := r.sick(l.client, from, t)
+	wanted := r.wanted(l, c.begin.At, t)
+	for n := range r.header.Nodes {
+		is := yes
+		for _, key := range keys {
+			is = min(is, r.had(l.holder, site{n, key}, l.asked, t))
+			wanted = wanted || r.others(l, site{n, key}, t)
+		}
+		if sick == nil || sick[n] || !r.has(l.client, n) || is != no || wanted {
+			missed[n] = 0
+			continue
+		}
+		f.facts++
+		if missed[n]++; missed[n] > misses {
+			f.violation(place{from: from, to: t, resource: l.resources[0], clients: []string{l.client}},
+				"%s (%s) was kept alive, and node %d, which had been well since %s, did not have all of its keys, as at each extension before",
+				l, l.holder, n, at(from))
+		}
+	}
+}
+
+// others reports whether somebody else may have had the key then.
+func (r *run) others(l *lock, s site, t int64) bool {
+	for _, e := range r.after(s, l.asked) {
+		if e.From <= t && e.Holder != "" && e.Holder != l.holder && r.had(e.Holder, s, l.asked, t) != no {
+			return true
+		}
+	}
+	return false
 }
 
 // wanted reports whether anybody asked for the resources of a lock meanwhile. What such a call gets on a node for a moment

@@ -13,6 +13,7 @@ type lock struct {
 	number    int // among all locks
 	resources []string
 	fence     int64
+	holder    string // The digest of its token.
 	acquired  *call
 
 	// asked is a time that the attempt which got the lock did not begin before, got when its holder knew of it.
@@ -72,12 +73,12 @@ func (r *run) addLock(c *call) {
 	resources := slices.Compact(slices.Sorted(slices.Values(c.begin.Resources)))
 	l := &lock{
 		id: c.id, number: len(r.locks) + 1, resources: resources, fence: c.end.Fence, acquired: c, until: c.end.Until,
-		asked: c.begin.At, got: c.end.At,
+		holder: holder(*c.end), asked: c.begin.At, got: c.end.At,
 	}
 	if ttl := c.begin.TTL; l.until > 0 && ttl > 0 {
 		l.asked = min(max(l.asked, l.until-ttl), l.got) // Until is at most a ttl after the start of the attempt.
 	}
-	r.locks[l.id] = l
+	r.locks[l.id], r.byHolder[l.holder] = l, l
 	if c.end.Token != "" {
 		if r.byToken[c.end.Token] != nil {
 			r.strange(c.end, "another lock has this token")

@@ -19,6 +19,7 @@ type run struct {
 	inOrder    []*call // by when they began
 	locks      map[id]*lock
 	byToken    map[string]*lock
+	byHolder   map[string]*lock   // By digests of tokens.
 	byResource map[string][]*lock // by when they were got
 	resources  []string
 
@@ -26,12 +27,12 @@ type run struct {
 	final      map[string]history.Event   // the register in the end
 	faults     []fault
 	votes      []history.Event
-	looks      []history.Event
-	sets       map[string][]int   // The nodes of clients that do not have all.
-	waiting    map[string][]*call // by resource: calls of Lock that waited
-	down       map[string]int64   // when a client's process ended
-	killed     map[string]bool    // which of them ended by something that could cut off what they did
-	odd        []oddity           // what does not fit together
+	trail
+	sets    map[string][]int   // The nodes of clients that do not have all.
+	waiting map[string][]*call // by resource: calls of Lock that waited
+	down    map[string]int64   // when a client's process ended
+	killed  map[string]bool    // which of them ended by something that could cut off what they did
+	odd     []oddity           // what does not fit together
 }
 
 // An id names a call of a client, or the lock that it acquired.
@@ -73,9 +74,10 @@ type fault struct {
 
 func newRun(events []history.Event) *run {
 	r := &run{
-		events: events, calls: make(map[id]*call), locks: make(map[id]*lock), byToken: make(map[string]*lock),
+		events: events, calls: make(map[id]*call), locks: make(map[id]*lock), byToken: make(map[string]*lock), byHolder: make(map[string]*lock),
 		byResource: make(map[string][]*lock), operations: make(map[string][]history.Event),
 		sets: make(map[string][]int), waiting: make(map[string][]*call), final: make(map[string]history.Event), down: make(map[string]int64), killed: make(map[string]bool),
+		trail: trail{seen: make(map[site][]*history.Event), gaps: make(map[int][]period), keys: make(map[string][]string)},
 	}
 	for _, e := range events {
 		r.end = max(r.end, e.At, e.End)
@@ -160,10 +162,8 @@ func (r *run) readOther(e *history.Event) {
 		r.endFault(e)
 	case history.Votes:
 		r.votes = append(r.votes, *e)
-	case history.Look:
-		look := *e
-		look.Seen = slices.DeleteFunc(slices.Clone(e.Seen), func(s history.Seen) bool { return !r.has(e.Owner, s.Node) })
-		r.looks = append(r.looks, look)
+	case history.Step:
+		r.readStep(e)
 	default:
 	}
 }

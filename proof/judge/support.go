@@ -7,56 +7,113 @@ import (
 	"github.com/seed6c881748/redlock/proof/history"
 )
 
-// rounding is what a node's PTTL may be short of.
+// rounding is what a time in whole milliseconds may be short of.
 const rounding = int64(time.Millisecond)
 
-// support looks at what the nodes had of a lock that somebody had just got, or extended: a quorum has its keys until Until,
-// and for the drift more. So it sees a lock that would exclude nobody even if nobody comes. What a node does not say, or has
-// lost since, counts as good.
+// support looks at what the nodes had of each lock while its holder took it to be held: a quorum has its keys all the time,
+// and has them for as long as was said, and for the drift more. So it sees a lock that would exclude nobody even if nobody
+// comes. What was not seen of a node, or what it has lost, counts as good.
 func support(r *run, f *findings) {
-	for _, e := range r.looks {
-		l, c := r.looked(e)
-		if l == nil || e.Op == history.OpUnlock || c.end.Until <= e.End || c.begin.TTL == 0 || l.endedBy(e.End) {
-			continue
-		}
-		f.facts++
-		last := func(now int64) int64 { // From then on, clocks may go on to drift.
-			return c.end.Until + int64(float64(c.end.Until-now)*r.header.Drift) + r.header.DriftLeast
-		}
-		good, asked := r.nodes(l.client)-len(e.Seen), l.asked
-		if e.Op == history.OpExtend {
-			asked = c.begin.At
-		}
-		for _, s := range e.Seen {
-			if s.Keys == len(l.resources) && s.At+s.Left+rounding >= last(s.At) || r.lostData(s.Node, asked, s.At) {
-				good++
+	for _, res := range r.resources {
+		for _, l := range r.byResource[res] {
+			if keys := r.keysOf(l); keys != nil && l.told && l.resources[0] == res {
+				r.supported(f, l, keys)
+				r.lasts(f, l, keys, l.acquired)
+				for _, c := range l.extends {
+					if c.ok() && c.end.Until > 0 && c.begin.TTL > 0 {
+						r.lasts(f, l, keys, c)
+					}
+				}
 			}
 		}
-		if good < r.quorum(l.client) {
-			f.violation(place{from: l.acquired.begin.At, to: e.End, resource: l.resources[0], clients: []string{l.client}},
-				"%s said that %s has until %s, and only %d nodes keep it until %s, which is so much more as clocks may drift: %s",
-				c, l, at(c.end.Until), good, at(last(e.At)), seen(e.Seen))
+	}
+}
+
+// supported looks when the lock was got, whenever a node did not have it any more, and at the end. With min hold, nodes keep
+// it until that is over.
+func (r *run) supported(f *findings, l *lock, keys []string) {
+	over := l.over
+	if l.acquired.begin.Permits == 0 && len(l.releases) == 0 { // Release by token ends it.
+		over = max(over, l.asked+r.leastHold(l))
+	}
+	if over <= l.got {
+		return
+	}
+	f.facts++
+	moments := []int64{l.got, over - 1}
+	for n := range r.header.Nodes {
+		for _, key := range keys {
+			for _, e := range r.after(site{n, key}, l.got) {
+				if e.At >= over {
+					break
+				}
+				moments = append(moments, e.At)
+			}
 		}
+	}
+	slices.Sort(moments)
+	for _, t := range moments {
+		if good, _ := r.hold(l, keys, t); good < r.quorum(l.client) {
+			f.violation(place{from: l.acquired.begin.At, to: t, resource: l.resources[0], clients: []string{l.client}},
+				"%s (%s) was held until %s, and at %s only %d nodes had it", l, l.holder, at(over), at(t), good)
+			return
+		}
+	}
+}
+
+// lasts looks for how long the nodes keep the keys, as was known when a call returned. The attempt began before any node did
+// something for it, so its ttl ends before that of the first step.
+func (r *run) lasts(f *findings, l *lock, keys []string, c *call) {
+	f.facts++
+	need := c.end.Until + c.begin.TTL - r.ends(0, c.begin.TTL) - rounding
+	good, first := 0, r.end+c.begin.TTL
+	for n := range r.header.Nodes {
+		if !r.has(l.client, n) {
+			continue
+		}
+		until := r.end + c.begin.TTL
+		for _, key := range keys {
+			last := int64(0)
+			for _, e := range r.after(site{n, key}, l.asked) {
+				if e.Holder == l.holder && e.From <= c.end.At && e.TTL > 0 {
+					last = max(last, e.At+e.TTL)
+					if e.Op == history.StepGrant || e.Op == history.StepAsked {
+						first = min(first, e.At+c.begin.TTL)
+					}
+				}
+			}
+			until = min(until, last)
+		}
+		if until >= need || r.lostData(n, l.asked, c.end.At) || r.unseen(n, l.asked, c.end.At) {
+			good++
+		}
+	}
+	p := place{from: l.acquired.begin.At, to: c.end.At, resource: l.resources[0], clients: []string{l.client}}
+	if good < r.quorum(l.client) {
+		f.violation(p, "%s said that %s (%s) has until %s, and only %d nodes keep it until %s, which is so much more as clocks may drift",
+			c, l, l.holder, at(c.end.Until), good, at(need))
+	} else if c == l.acquired && first < need {
+		f.violation(p, "%s said that %s (%s) has until %s, and a node had granted it so early that its ttl less the drift is over at %s",
+			c, l, l.holder, at(c.end.Until), at(first-need+c.end.Until))
 	}
 }
 
 // released looks at what the nodes had of a lock whose Unlock had just returned nil: a quorum has none of its keys.
 func released(r *run, f *findings) {
-	for _, e := range r.looks {
-		l, c := r.looked(e)
-		if l == nil || e.Op != history.OpUnlock || c.begin.Detail == history.ByDo || l.acquired.begin.MinHold > 0 {
+	for _, l := range r.locks {
+		keys := r.keysOf(l)
+		if keys == nil || l.acquired.begin.MinHold > 0 {
 			continue
 		}
-		f.facts++
-		left := 0
-		for _, s := range e.Seen {
-			if s.Keys > 0 {
-				left++
+		for _, c := range l.unlocks {
+			if !c.ok() || c.begin.Detail == history.ByDo {
+				continue
 			}
-		}
-		if r.nodes(l.client)-left < r.quorum(l.client) {
-			f.violation(place{from: c.begin.At, to: e.End, resource: l.resources[0], clients: []string{l.client}},
-				"%s returned nil, and %d nodes still had %s: %s", c, left, l, seen(e.Seen))
+			f.facts++
+			if _, left := r.hold(l, keys, c.end.At); r.nodes(l.client)-left < r.quorum(l.client) {
+				f.violation(place{from: c.begin.At, to: c.end.At, resource: l.resources[0], clients: []string{l.client}},
+					"%s returned nil, and %d nodes still had %s (%s)", c, left, l, l.holder)
+			}
 		}
 	}
 }
@@ -72,15 +129,7 @@ func keysLeft(r *run, f *findings) {
 			f.violation(place{from: e.At, to: e.At}, "node %d had %d keys left: %q %s", *e.Node, len(e.Keys), e.Keys, e.Detail)
 		}
 	}
-}
-
-// looked is the lock that was looked at, and the call that had just succeeded.
-func (r *run) looked(e history.Event) (*lock, *call) {
-	l, c := r.locks[id{e.Owner, e.Lock}], r.calls[id{e.Owner, e.Call}]
-	if l == nil || c == nil || !c.ok() {
-		return nil, nil
-	}
-	return l, c
+	leftBehind(r, f)
 }
 
 // endedBy reports whether somebody had begun to release the lock.

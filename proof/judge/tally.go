@@ -29,13 +29,19 @@ type Tally struct {
 	NoWakeUp        *int  `json:"lostWakeUps,omitempty"` // nil where waiters poll.
 }
 
-// Count tallies a history, and what was seen of the keys meanwhile. Only of a library that wakes up those who wait, it
-// looks for wake-ups that were lost.
-func Count(events []history.Event, seen []Sample, wakes bool) (t Tally) {
+// Count tallies a history. Only of a library that wakes up those who wait, it looks for wake-ups that were lost.
+func Count(events []history.Event, wakes bool) (t Tally) {
 	r := newRun(events)
 	pairs, longest := overlaps(r.holdings())
 	t.Locks, t.Overlaps, t.LongestOverlap = len(r.locks), pairs, time.Duration(longest).Milliseconds()
-	t.OrphansFailed, t.OrphansReleased = r.orphans(seen)
+	left, _ := r.orphans()
+	for _, o := range left {
+		if o.released {
+			t.OrphansReleased++
+		} else {
+			t.OrphansFailed++
+		}
+	}
 	for _, e := range events {
 		if e.Kind == history.Keys {
 			t.LeftInTheEnd += len(e.Keys)
@@ -46,7 +52,7 @@ func Count(events []history.Event, seen []Sample, wakes bool) (t Tally) {
 	}
 	asleep := 0
 	for _, c := range r.inOrder {
-		if wakes && c.begin.Op == history.OpLock && r.slept(c, seen) {
+		if wakes && c.begin.Op == history.OpLock && r.slept(c) {
 			asleep++
 		}
 		if _, down := r.down[c.client]; down && c.end == nil {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
@@ -12,7 +11,6 @@ import (
 	"time"
 
 	"github.com/seed6c881748/redlock/bench/libraries"
-	"github.com/seed6c881748/redlock/internal/tokens"
 	"github.com/seed6c881748/redlock/proof/chaos/course"
 	"github.com/seed6c881748/redlock/proof/history"
 	"github.com/seed6c881748/redlock/proof/judge"
@@ -23,23 +21,16 @@ import (
 type peer struct {
 	name    string
 	modules []string // Whose versions count.
-	servers int      // How many it locks on: 0 for all of the course's.
 	wakes   bool     // It says that releases wake up those who wait.
 	command func() ([]string, error)
-
-	key   string                    // What the name of a key has before the resource.
-	value func(value string) string // What a history calls the value of a key, nil: as the library does.
 }
 
 var peers = []peer{
-	{name: "redlock", wakes: true, modules: []string{"github.com/seed6c881748/redlock"}, command: inGo("redlock"), value: tokens.LabelOf},
+	{name: "redlock", wakes: true, modules: []string{"github.com/seed6c881748/redlock"}, command: inGo("redlock")},
 	{name: "redsync/redigo", command: inGo("redsync/redigo"), modules: locker.Libraries["redsync/redigo"].Modules},
 	{name: "redsync/goredis", command: inGo("redsync/goredis"), modules: locker.Libraries["redsync/goredis"].Modules},
 	{name: "node-redlock", modules: []string{"redlock5", "ioredis"}, command: locker.Node},
-	{
-		name: "rueidislock", servers: 1, wakes: true, command: inGo("rueidislock"), modules: libraries.Rueidislock.Modules,
-		key: "rueidislock:0:", value: func(value string) string { return hex.EncodeToString([]byte(value)) },
-	},
+	{name: "rueidislock", wakes: true, command: inGo("rueidislock"), modules: libraries.Rueidislock.Modules},
 }
 
 func inGo(name string) func() ([]string, error) {
@@ -51,7 +42,7 @@ func inGo(name string) func() ([]string, error) {
 
 // redlocksOwn are rules of ../judge that are promises of redlock: a history can be judged again without them.
 var redlocksOwn = []string{
-	"fence order", "register", "support", "quarantine", "kept", "next in line", "waiters", "loss signal", "validity", "early loss",
+	"fence order", "register", "support", "steps", "quarantine", "kept", "next in line", "waiters", "loss signal", "validity", "early loss",
 	"release outcome", "released", "keys left", "bounds", "min hold", "hold limits", "wanted", "permits", "guard", "owners",
 }
 
@@ -79,22 +70,19 @@ func play(f flags, l peer, g group) (Figures, error) {
 	defer func() { _ = out.Close() }()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	w := watchers{peer: l, resources: p.Resources}
 	command := fmt.Sprintf("go run ./peers -time %v -seed %d -library %s -faults %q", f.time, f.seed, l.name, g.name)
 	events, err := course.Run(ctx, course.Options{
-		Plan: p, Command: client, History: out, Started: w.start, Hang: locker.Patience + judge.Hung + judge.Slow,
+		Plan: p, Command: client, History: out, Hang: locker.Patience + judge.Hung + judge.Slow,
 		Header: history.Header{
 			Library: l.name, Commit: history.Commit(), Versions: versions(l), Command: command, Without: redlocksOwn,
 			SignalSlack: int64(signalSlack),
 		},
 	})
-	samples := w.stop()
-	err = errors.Join(err, writeSamples(strings.TrimSuffix(file, ".jsonl")+"-keys.txt", samples))
 	if err != nil && !errors.Is(err, course.ErrStuck) { // Which is counted as a call that hangs.
 		return Figures{}, err
 	}
 	return Figures{
 		Library: l.name, Version: versions(l)[l.modules[0]], Faults: g.name, Seed: f.seed, Seconds: int(f.time / time.Second),
-		Tally: judge.Count(events, samples, l.wakes),
+		Tally: judge.Count(events, l.wakes),
 	}, nil
 }

@@ -43,6 +43,8 @@ type key struct {
 	from, to int64  // It expires after from and not after to; 0: never.
 }
 
+const ms = int64(time.Millisecond)
+
 // own is in the name of each key that redlock keeps beside its locks, and counters in those of fences.
 const (
 	own      = "__redlock__:"
@@ -93,6 +95,9 @@ func (k *keys) carry(l line) {
 		k.from, k.request, k.digests = min(k.last, l.at), l.args, nil
 		k.number++
 	}
+	if k.last-l.at > ms {
+		k.step(history.Event{Op: history.StepSet})
+	}
 	k.to, k.last = max(k.last, l.at), l.at
 	if l.db != k.db {
 		return
@@ -106,7 +111,7 @@ func (k *keys) carry(l line) {
 			k.del(name)
 		}
 	case "PEXPIRE", "EXPIRE":
-		if unit, n := int64(1e6), number(l.args[2:]); n > 0 {
+		if unit, n := ms, number(l.args[2:]); n > 0 {
 			if command == "EXPIRE" {
 				unit = 1e9
 			}
@@ -141,7 +146,7 @@ func number(args []string) int64 {
 var ends = map[string]struct {
 	unit  int64
 	fixed bool
-}{"PX": {1e6, false}, "EX": {1e9, false}, "PXAT": {1e6, true}, "EXAT": {1e9, true}}
+}{"PX": {ms, false}, "EX": {1e9, false}, "PXAT": {ms, true}, "EXAT": {1e9, true}}
 
 // set follows SET key value and options.
 func (k *keys) set(name string, args []string) {
@@ -197,8 +202,8 @@ func (k *keys) add(name string) *key {
 // give notes whose a key is, and until when.
 func (k *keys) give(name string, x *key, op, holder, owner string, life int64) {
 	x.known, x.holder, x.owner, x.from, x.to = true, holder, owner, 0, 0
-	if life > 0 {
-		x.from, x.to = k.from+life, k.to+life
+	if life > 0 { // It is counted in whole ms, and the last of them is not over before the key is.
+		x.from, x.to = k.from+life-ms, k.to+life+ms
 	}
 	k.tell(op, name, holder, owner, life)
 }
@@ -325,7 +330,7 @@ func (k *keys) found(name string, value *string, left int64) {
 	if value != nil {
 		holder, owner = Digest(*value), label(*value)
 	}
-	life, is := max(left, 0)*1e6, k.is(x)
+	life, is := max(left, 0)*ms, k.is(x)
 	switch {
 	case is == present && holder != x.holder || is == absent && holder != "":
 		k.odd(name, fmt.Sprintf("the key is of %q, and was of %q: no command has done that", holder, x.holder))
@@ -346,7 +351,7 @@ func (k *keys) found(name string, value *string, left int64) {
 }
 
 // exact is by how much the end of a key may differ from what PTTL says, in whole ms.
-const exact = int64(2 * time.Millisecond)
+const exact = 2 * ms
 
 // sweep tells which keys have expired, and forgets names, should there be very many.
 func (k *keys) sweep() {

@@ -28,6 +28,8 @@ const (
 	// behind is how many lines may wait to be read. Who reads more slowly gives up the connection: otherwise the server's
 	// buffer would grow.
 	behind = 1 << 16
+	// tardy is how long no server takes to answer that runs.
+	tardy = 250 * time.Millisecond
 	// rate is by how much a server's clock may be fast or slow.
 	rate = 0.01
 )
@@ -141,6 +143,9 @@ func (n *node) connect() (err error) {
 	if _, err = redis.DoWithTimeout(n.monitor, limit, "MONITOR"); err != nil {
 		return fmt.Errorf("MONITOR is refused, or not answered: %w", err)
 	}
+	if _, err = redis.DoWithTimeout(n.reader, limit, "PING"); err != nil {
+		return err // It still loads its data, which INFO does not mind.
+	}
 	info, err := redis.String(redis.DoWithTimeout(n.reader, limit, "INFO", "server"))
 	if err != nil {
 		return err
@@ -165,7 +170,8 @@ func receive(c redis.Conn, answers chan<- []any) {
 	defer close(answers)
 	for {
 		reply, err := redis.ReceiveWithTimeout(c, 0)
-		if err != nil && c.Err() != nil {
+		if err != nil {
+			_ = c.Close()
 			return
 		}
 		if values, ok := reply.([]any); ok {
@@ -268,6 +274,9 @@ func (n *node) take(l line) error {
 	switch {
 	case l.args[0] == "ECHO" && l.args[1] == n.nonce && len(n.sent) > 0:
 		n.db, n.client, n.ping, n.seen, n.sent = l.db, l.client, n.sent[0], l.at, n.sent[1:]
+		if n.got-n.ping > int64(tardy) {
+			n.tell(history.Event{Op: history.StepLate})
+		}
 		n.sweep()
 	case own && l.args[0] == "PTTL" && len(n.reading) > 0:
 		name := n.reading[0]

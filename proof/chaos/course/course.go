@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,6 +21,7 @@ import (
 	"github.com/seed6c881748/redlock/proof/chaos/plan"
 	"github.com/seed6c881748/redlock/proof/chaos/protocol"
 	"github.com/seed6c881748/redlock/proof/history"
+	"github.com/seed6c881748/redlock/proof/trace"
 )
 
 // Options are what a run needs besides its plan.
@@ -29,7 +31,7 @@ type Options struct {
 	Header  history.Header // What is known of it before the run.
 	Guests  [][]string     // Each starts a client of another library, which locks the same resources.
 	// Ours says that Command is a client of redlock, which can release locks of others. One more takes locks that would
-	// outlive the run, and releases them all. Nodes are looked at after calls.
+	// outlive the run, and releases them all.
 	Ours    bool
 	History io.Writer
 
@@ -55,7 +57,7 @@ type run struct {
 	guests   []*client
 	keeper   *client // Of locks that would outlive the run, nil if there is none.
 
-	lookers *lookers
+	watched func() // Ends the watch over the nodes.
 
 	ttl atomic.Int64 // Of clients that are started from now on.
 
@@ -107,9 +109,6 @@ func Run(ctx context.Context, opts Options) ([]history.Event, error) {
 	if err = r.startNodes(); err != nil { //nolint:contextcheck // Servers end with close.
 		return nil, err
 	}
-	if r.Ours {
-		r.startLooking()
-	}
 	if err = r.observe(); err != nil {
 		return nil, err
 	}
@@ -132,6 +131,9 @@ func (r *run) observe() (err error) {
 		return err
 	}
 	r.logHeader()
+	if r.Plan.Course != plan.Soak {
+		r.watch()
+	}
 	if r.Started != nil {
 		var servers []string
 		for _, n := range r.nodes {
@@ -140,6 +142,28 @@ func (r *run) observe() (err error) {
 		r.Started(r.start, servers)
 	}
 	return nil
+}
+
+// watch has package trace tell what the nodes do, past the network. What a crowd does is its own affair.
+func (r *run) watch() {
+	w := trace.Watcher{Now: r.observer.Now, Step: func(e history.Event) {
+		if len(e.Resources) == 0 || !strings.HasPrefix(e.Resources[0], "crowd/") {
+			r.observer.Log(e)
+		}
+	}}
+	for _, n := range r.nodes {
+		w.Nodes = append(w.Nodes, "redis://"+n.DirectAddr())
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		w.Watch(ctx)
+	}()
+	r.watched = func() {
+		stop()
+		<-over
+	}
 }
 
 func (r *run) logHeader() {
@@ -172,9 +196,6 @@ func (r *run) see(e history.Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.events = append(r.events, e)
-	if r.lookers != nil && !slices.ContainsFunc(r.guests, func(g *client) bool { return g.name == e.Client }) {
-		r.lookers.see(e)
-	}
 	if e.Kind == history.Leave && e.Detail == "hand on" {
 		go r.passOn(e)
 	}
@@ -235,7 +256,9 @@ func (r *run) crowdNumber() int { return r.Plan.Clients + 1 }
 
 // close ends all processes and removes their files.
 func (r *run) close() {
-	r.stopLooking()
+	if r.watched != nil {
+		r.watched()
+	}
 	for _, c := range r.everybody() {
 		if p := c.now.Load(); p != nil {
 			p.Kill()

@@ -25,7 +25,6 @@ func (r *run) finish() {
 		all.Go(func() { r.dismiss(g) })
 	}
 	all.Wait()
-	r.stopLooking()
 	for i, left := range r.awaitNoKeys() {
 		left.Kind, left.Node = history.Keys, &i
 		r.observer.Log(left)
@@ -35,6 +34,9 @@ func (r *run) finish() {
 			c.now.Store(nil)
 			r.quit(p)
 		}
+	}
+	if r.watched != nil {
+		r.watched()
 	}
 	r.fail(r.observer.Drain(cmp.Or(r.Hang, hang)))
 	r.observer.LogRegisters()
