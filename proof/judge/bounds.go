@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/seed6c881748/redlock/proof/history"
@@ -8,7 +9,7 @@ import (
 
 // bounds looks at every call that has a bound. Time in which the process stood still does not count.
 func bounds(r *run, f *findings) {
-	for _, e := range r.votes {
+	for _, e := range slices.Concat(slices.Collect(maps.Values(r.votes))...) {
 		decided(r, f, e)
 	}
 	for _, c := range r.inOrder {
@@ -57,6 +58,9 @@ func decided(r *run, f *findings, e history.Event) {
 		return
 	}
 	c, by := l.acquired, yes[need-1]
+	if slices.ContainsFunc(r.votes[l.id], func(v history.Event) bool { return v.From > e.From && v.From < by }) {
+		return // Votes were split, and it had asked again.
+	}
 	slack := r.slack(c.client, by)
 	if r.ends(max(e.From, c.begin.At), c.begin.TTL)-by <= c.begin.MinHold+slack {
 		return

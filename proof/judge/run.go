@@ -26,7 +26,7 @@ type run struct {
 	operations map[string][]history.Event // of the register, by resource
 	final      map[string]history.Event   // the register in the end
 	faults     []fault
-	votes      []history.Event
+	votes      map[id][]history.Event // of a call's attempts
 	trail
 	sets    map[string][]int   // The nodes of clients that do not have all.
 	waiting map[string][]*call // by resource: calls of Lock that waited
@@ -74,7 +74,7 @@ type fault struct {
 
 func newRun(events []history.Event) *run {
 	r := &run{
-		events: events, calls: make(map[id]*call), locks: make(map[id]*lock), byToken: make(map[string]*lock), byHolder: make(map[string]*lock),
+		events: events, calls: make(map[id]*call), locks: make(map[id]*lock), byToken: make(map[string]*lock), byHolder: make(map[string]*lock), votes: make(map[id][]history.Event),
 		byResource: make(map[string][]*lock), operations: make(map[string][]history.Event),
 		sets: make(map[string][]int), waiting: make(map[string][]*call), final: make(map[string]history.Event), down: make(map[string]int64), killed: make(map[string]bool),
 		trail: trail{seen: make(map[site][]*history.Event), gaps: make(map[int][]period), keys: make(map[string][]string)},
@@ -161,7 +161,8 @@ func (r *run) readOther(e *history.Event) {
 	case history.FaultEnd:
 		r.endFault(e)
 	case history.Votes:
-		r.votes = append(r.votes, *e)
+		of := id{e.Client, e.Call}
+		r.votes[of] = append(r.votes[of], *e)
 	case history.Step:
 		r.readStep(e)
 	default:

@@ -330,7 +330,7 @@ func (k *keys) found(name string, value *string, left int64) {
 	if value != nil {
 		holder, owner = Digest(*value), label(*value)
 	}
-	life, is := max(left, 0)*ms, k.is(x)
+	life, is := left*ms, k.is(x)
 	switch {
 	case is == present && holder != x.holder || is == absent && holder != "":
 		k.odd(name, fmt.Sprintf("the key is of %q, and was of %q: no command has done that", holder, x.holder))
@@ -347,7 +347,9 @@ func (k *keys) found(name string, value *string, left int64) {
 		return
 	}
 	k.give(name, x, history.StepFound, holder, owner, life)
-	x.from, x.to = x.from-exact, x.to+exact
+	if left >= 0 {
+		x.from, x.to = k.from+life-exact, k.to+life+exact
+	}
 }
 
 // exact is by how much the end of a key may differ from what PTTL says, in whole ms.
