@@ -59,34 +59,56 @@ var broken = []tale{
 		s.unlock("c2", s.lock("c2", 20, 25, 6, "a"), 30, 35)
 	}},
 	{"a lock whose keys end when it does", []string{"support"}, func(s *story) {
-		s.looksAt("c1", s.lock("c1", 0, 5, 1, "a"), 0, 6, 993, 993, 1000)
+		s.node(history.StepGrant, "c1", s.lock("c1", 0, 5, 1, "a"), 3, 996, 0, 1, 2)
+	}},
+	{"a lock that ends later than its first grant allows", []string{"support"}, func(s *story) {
+		n := s.begin("c1", history.OpLock, 0, history.Event{Resources: []string{"a"}, TTL: ms(1000)})
+		s.got("c1", n, 20, 1004, 1)
+		s.grants("c1", n, 3, 0)
+		s.grants("c1", n, 10, 1, 2)
 	}},
 	{"a lock on two nodes of four", []string{"support"}, func(s *story) {
-		s.header.Nodes = 4
-		s.looksAt("c1", s.lock("c1", 0, 5, 1, "a"), 0, 6, 1000, 1000, -1, -1)
+		s.header.Nodes, s.header.Fences = 4, false
+		s.grants("c1", s.lock("c1", 0, 5, 1, "a"), 3, 0, 1)
 	}},
 	{"a lock on two nodes of four, which are its client's", []string{"support"}, func(s *story) {
-		s.header.Nodes = 5
+		s.header.Nodes, s.header.Fences = 5, false
 		s.add(history.Event{Kind: history.Up, Client: "c1", Set: []int{0, 1, 2, 3}})
-		s.looksAt("c1", s.lock("c1", 0, 5, 1, "a"), 0, 6, 1000, 1000, -1, -1, -1)
+		s.grants("c1", s.lock("c1", 0, 5, 1, "a"), 3, 0, 1, 4)
+	}},
+	{"a lock that two of three nodes lose to nobody", []string{"support"}, func(s *story) {
+		n := s.lock("c1", 0, 5, 1, "a")
+		s.grants("c1", n, 3, 0, 1, 2)
+		s.node(history.StepExpire, "c1", n, 800, 0, 1, 2)
+	}},
+	{"a lock with min hold whose keys are deleted", []string{"support"}, func(s *story) {
+		n := s.begin("c1", history.OpLock, 0, history.Event{Resources: []string{"a"}, TTL: ms(1000), MinHold: ms(300)})
+		s.got("c1", n, 5, 998, 1)
+		s.grants("c1", n, 3, 0, 1, 2)
+		s.unlock("c1", n, 100, 105)
+		s.deletes("c1", n, 102, 0, 1)
+	}},
+	{"a change that nothing explains", []string{"steps"}, func(s *story) {
+		s.node(history.StepOdd, "c1", s.ask("c1", 0, "a"), 3, 0, 0)
+		s.dies("c1", 100)
 	}},
 	{"an extension on one node", []string{"support"}, func(s *story) {
 		n := s.lock("c1", 0, 5, 1, "a")
 		s.extend("c1", n, 300, 305, 1299)
-		s.looksAt("c1", n, 2, 306, 700, 1000, 700)
+		s.grants("c1", n, 2, 0, 1, 2)
+		s.node(history.StepExtend, "c1", n, 303, 1000, 1)
 	}},
 	{"a node votes in quarantine", []string{"quarantine"}, func(s *story) {
 		s.header.MaxTTL = ms(1000)
 		s.strikes("kill", 1, 100, 200)
-		n := s.lock("c1", 900, 905, 1, "a")
-		s.add(history.Event{At: ms(906), Kind: history.Votes, Client: "c1", Call: n, Votes: []history.Vote{{Node: 1, At: ms(903), Says: "yes"}}})
+		s.grants("c1", s.lock("c1", 900, 905, 1, "a"), 903, 0, 1, 2)
 	}},
 	{"a node has a key in quarantine", []string{"quarantine"}, func(s *story) {
 		s.header.MaxTTL = ms(1000)
 		n := s.lock("c1", 0, 5, 1, "a")
 		s.strikes(history.Empty, 1, 100, 200)
-		s.extend("c1", n, 300, 305, 1299)
-		s.looksAt("c1", n, 2, 306, 1000, 1000, 1000)
+		s.grants("c1", n, 3, 0, 1, 2)
+		s.node(history.StepFound, "c1", n, 306, 700, 1)
 	}},
 	{"a kept lock is lost without a reason", []string{"kept"}, func(s *story) {
 		s.header.Nodes = 5
@@ -111,11 +133,8 @@ var broken = []tale{
 	}},
 	{"a node that is well does not get its key again", []string{"kept"}, func(s *story) {
 		s.strikes(history.Empty, 1, 100, 200)
-		n := s.stays()
-		s.looksAt("c1", n, 11, 5006, 1000, -1, 1000)
-		s.looksAt("c1", n, 12, 5506, 1000, -1, 1000)
-		s.looksAt("c1", n, 13, 6006, 1000, -1, 1000)
-		s.lock("c2", 9000, 9005, 2, "a")
+		s.stays(5000)
+		s.grants("c2", s.lock("c2", 9000, 9005, 2, "a"), 9003, 0, 1, 2)
 	}},
 	{"a release of which those in line do not hear", []string{"next in line"}, func(s *story) {
 		n := s.lock("c1", 0, 5, 1, "a")
@@ -129,7 +148,20 @@ var broken = []tale{
 	{"Unlock returns before any answer", []string{"released"}, func(s *story) {
 		n := s.lock("c1", 0, 5, 1, "a")
 		s.unlock("c1", n, 500, 505)
-		s.looksAt("c1", n, 2, 506, 400, -1, 400)
+		s.grants("c1", n, 2, 0, 1, 2)
+		s.deletes("c1", n, 503, 1)
+		s.deletes("c1", n, 510, 0, 2)
+	}},
+	{"a node has the key of a lock that was released", []string{"keys left"}, func(s *story) {
+		n := s.lock("c1", 0, 5, 1, "a")
+		s.node(history.StepGrant, "c1", n, 2, 9000, 0, 1, 2)
+		s.unlock("c1", n, 500, 505)
+		s.deletes("c1", n, 503, 1, 2)
+	}},
+	{"a fence that only one node has had", []string{"fence order"}, func(s *story) {
+		n := s.lock("c1", 0, 5, 7, "a")
+		s.grants("c1", n, 2, 0, 1, 2)
+		s.events[len(s.events)-1].Fence, s.events[len(s.events)-2].Fence = 6, 8
 	}},
 	{"no fence", []string{"fence order"}, func(s *story) {
 		s.lock("c1", 0, 5, 0, "a")

@@ -34,40 +34,40 @@ var correct = []tale{
 		s.header.Nodes = 5
 		s.strikes(history.Empty, 1, 100, 200)
 		n := s.lock("c1", 0, 150, 1, "a")
-		s.looksAt("c1", n, 0, 160, 900, -1, -1, -1)
+		s.grants("c1", n, 2, 0)
+		s.node(history.StepGap, "c1", n, 3, 0, 3)
 	}},
 	{"a lock on two nodes of three, which are its client's, of five", nil, func(s *story) {
 		s.header.Nodes = 5
 		s.add(history.Event{Kind: history.Up, Client: "c1", Set: []int{0, 1, 2}})
 		n := s.lock("c1", 0, 5, 1, "a")
-		s.looksAt("c1", n, 0, 6, 1000, 1000, -1, -1, -1)
+		s.grants("c1", n, 3, 0, 1)
 		s.unlock("c1", n, 50, 55)
+		s.deletes("c1", n, 53, 0, 1)
 	}},
 	{"what is locked without quarantine is lost with a node's data", []string{"overlap"}, func(s *story) {
 		s.header.MaxTTL, s.header.Bare = ms(1000), []string{"a"}
-		s.lock("c1", 0, 5, 1, "a")
+		s.grants("c1", s.lock("c1", 0, 5, 1, "a"), 2, 0, 1)
 		s.strikes(history.Empty, 1, 100, 200)
-		n := s.lock("c2", 300, 305, 2, "a")
-		s.looksAt("c2", n, 0, 306, 990, 1000, 1000)
+		s.grants("c2", s.lock("c2", 300, 305, 2, "a"), 303, 1, 2)
 	}},
 	{"clocks of nodes have been fast while a process stood still", []string{"support"}, func(s *story) {
 		s.header.Drift = 0.01
 		n := s.begin("c1", history.OpLock, 0, history.Event{Resources: []string{"a"}, TTL: ms(2000)})
 		s.freeze("c1", 10, 1010)
 		s.got("c1", n, 1012, 1978, 1)
-		s.looksAt("c1", n, 0, 1013, 978, 978, 987)
+		s.node(history.StepGrant, "c1", n, 8, 2000, 0, 1, 2)
 	}},
 	{"a node keeps its vote, and votes when its quarantine is over", []string{"quarantine"}, func(s *story) {
 		s.header.MaxTTL = ms(1000)
 		n := s.lock("c2", 0, 5, 1, "b")
+		s.grants("c2", n, 2, 0, 1, 2)
 		s.strikes("kill", 1, 100, 200)
+		s.node(history.StepFound, "c2", n, 210, 790, 1)
 		s.extend("c2", n, 300, 305, 1299)
-		s.looksAt("c2", n, 2, 306, 1000, 1000, 1000)
-		n = s.lock("c1", 900, 905, 1, "a")
-		s.add(history.Event{At: ms(906), Kind: history.Votes, Client: "c1", Call: n, Votes: []history.Vote{{Node: 1, At: ms(903), Says: "quarantined"}}})
-		n = s.lock("c1", 1200, 1205, 1, "c")
-		s.add(history.Event{At: ms(1206), Kind: history.Votes, Client: "c1", Call: n, Votes: []history.Vote{{Node: 1, At: ms(1203), Says: "yes"}}})
-		s.looksAt("c1", n, 0, 1207, 1000, 1000, 1000)
+		s.node(history.StepExtend, "c2", n, 302, 1000, 0, 1, 2)
+		s.grants("c1", s.lock("c1", 900, 905, 1, "a"), 903, 0, 2)
+		s.grants("c1", s.lock("c1", 1200, 1205, 1, "c"), 1203, 0, 1, 2)
 	}},
 	{"a kept lock is lost with a quorum", nil, func(s *story) {
 		s.header.LastMaxTTL = ms(1000)
@@ -85,43 +85,42 @@ var correct = []tale{
 		s.lost(n, 1000)
 	}},
 	{"somebody else's key is in the way on a node of a kept lock, and is gone by the time of two looks", nil, func(s *story) {
-		n := s.stays()
-		s.looksAt("c1", n, 10, 4506, 1000, -1, 1000)
-		s.looksAt("c1", n, 11, 5006, 1000, -1, 1000)
-		s.looksAt("c1", n, 12, 5506, 1000, -1, 1000)
-		s.events[len(s.events)-1].Seen[1].Others = 1
-		s.looksAt("c1", n, 13, 6006, 1000, -1, 1000)
+		s.stays(4500)
+		n := s.ask("c2", 5400, "a")
+		s.grants("c2", n, 5402, 1)
+		s.back("c2", n, 5502, history.Event{Outcome: history.OutcomeTaken})
+		s.deletes("c2", n, 5504, 1)
 	}},
 	{"a client that reaches no node does not bring back a kept lock's key, nor does one whose lock is over", nil, func(s *story) {
-		n := s.stays()
+		s.stays(4500)
 		s.add(history.Event{At: ms(4000), Kind: history.FaultBegin, Fault: "netns", Client: "c1"})
 		s.add(history.Event{At: ms(6050), Kind: history.FaultEnd, Fault: "netns", Client: "c1"})
-		for i := range 4 {
-			s.looksAt("c1", n, 10+i, 4506+500*int64(i), 1000, -1, 1000)
-			s.looksAt("c1", n, 13, 9000+10*int64(i), 1000, -1, 1000)
-		}
 	}},
 	{"somebody who waits is in the way of a kept lock's key on a node", nil, func(s *story) {
-		n, w := s.stays(), s.ask("c2", 4000, "a")
+		s.stays(4500)
+		w := s.ask("c2", 4000, "a")
 		s.wait("c2", w, 4010)
-		for i := range 4 {
-			s.looksAt("c1", n, 10+i, 4506+500*int64(i), 1000, -1, 1000)
-		}
 		s.got("c2", w, 6110, 7100, 2)
+		s.grants("c2", w, 6108, 0, 1, 2)
 		s.unlock("c2", w, 6200, 6205)
+		s.deletes("c2", w, 6203, 0, 1, 2)
 	}},
 	{"a release is not heard of while the servers do not run", nil, func(s *story) {
 		n := s.lock("c1", 0, 5, 1, "a")
 		w := s.ask("c2", 10, "a")
 		s.wait("c2", w, 15)
 		s.unlock("c1", n, 500, 505)
-		s.add(history.Event{At: ms(510), End: ms(810), Kind: history.Look, Lock: n, Call: n, Op: history.OpLock})
+		s.grants("c1", n, 2, 0, 1, 2)
+		s.deletes("c1", n, 502, 0, 1, 2)
+		s.late(510, 810)
 		s.got("c2", w, 1700, 2600, 2)
+		s.grants("c2", w, 1690, 0, 1, 2)
 	}},
 	{"a kept lock is lost while the servers do not run", nil, func(s *story) {
 		n := s.lock("c1", 0, 5, 1, "a")
 		s.keep("c1", n, 6)
-		s.add(history.Event{At: ms(300), Kind: history.Look, Op: history.OpLock, Client: "c1", Lock: n, Call: n, End: ms(900)})
+		s.grants("c1", n, 2, 0, 1, 2)
+		s.late(300, 900)
 		s.lost(n, 1000)
 	}},
 	{"a kept lock is lost to another process, which releases it", nil, func(s *story) {
@@ -164,12 +163,15 @@ var correct = []tale{
 		n := s.lock("c1", 0, 5, 1, "a")
 		c := s.begin("c1", history.OpUnlock, 500, history.Event{Lock: n, Detail: history.ByDo})
 		s.back("c1", c, 750, history.Event{OK: true})
-		s.looksAt("c1", n, c, 751, 400, 400, 400)
+		s.grants("c1", n, 2, 0, 1, 2)
+		s.deletes("c1", n, 760, 0, 1, 2)
 	}},
 	{"a minority has the key of a lock that was released", []string{"released"}, func(s *story) {
 		n := s.lock("c1", 0, 5, 1, "a")
 		s.unlock("c1", n, 500, 505)
-		s.looksAt("c1", n, 2, 506, -1, 400, -1)
+		s.grants("c1", n, 2, 0, 1, 2)
+		s.deletes("c1", n, 503, 0, 2)
+		s.deletes("c1", n, 510, 1)
 	}},
 	{"the next one has it right after Until", []string{"overlap"}, func(s *story) {
 		s.lock("c1", 0, 5, 1, "a")

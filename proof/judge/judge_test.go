@@ -52,7 +52,7 @@ func TestAVerdictCanBeKept(t *testing.T) {
 	require.Equal(t, []int64{ms(15), ms(999)}, []int64{x.From, x.To})
 	require.Len(t, x.Around, maxAround)
 	require.Contains(t, x.Sentence, "for 984ms both did")
-	require.Contains(t, v.String(), `0.015000s {"at":15000000,"kind":"return","client":"c2","call":1,"ok":true,"until":1009000000,"fence":2}`)
+	require.Contains(t, v.String(), `0.015000s {"at":15000000,"kind":"return","client":"c2","call":1,"ok":true,"until":1009000000,"fence":2,"holder":"c2/1"}`)
 }
 
 // A library without fences, whose locks say not when they end, can still be judged.

@@ -67,7 +67,7 @@ func (r *run) missing(f *findings, l *lock, keys []string, c *call, missed map[i
 	for n := range r.header.Nodes {
 		is := yes
 		for _, key := range keys {
-			is = min(is, r.had(l.holder, site{n, key}, l.asked, t))
+			is = min(is, r.had(l.holder, site{n, key}, l.acquired.begin.At, l.asked, t))
 			wanted = wanted || r.others(l, site{n, key}, t)
 		}
 		if sick == nil || sick[n] || !r.has(l.client, n) || is != no || wanted {
@@ -86,7 +86,7 @@ func (r *run) missing(f *findings, l *lock, keys []string, c *call, missed map[i
 // others reports whether somebody else may have had the key then.
 func (r *run) others(l *lock, s site, t int64) bool {
 	for _, e := range r.after(s, l.asked) {
-		if e.From <= t && e.Holder != "" && e.Holder != l.holder && r.had(e.Holder, s, l.asked, t) != no {
+		if e.From <= t && e.Holder != "" && e.Holder != l.holder && r.had(e.Holder, s, l.asked, l.asked, t) != no {
 			return true
 		}
 	}

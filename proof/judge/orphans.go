@@ -101,17 +101,14 @@ func (r *run) slept(c *call) bool {
 	end := min(c.returned(r), r.lived(c.client))
 	has := make(map[int]bool)
 	free := c.begin.At // Since when nobody has it, as far as is known.
+	slept := func(t int64) bool { return len(has) == 0 && min(t, end)-r.wellSince(free, t) > nextWithin }
 	for _, e := range r.events {
-		switch {
-		case e.At > end:
-			return len(has) == 0 && end-free > nextWithin && !r.wrong(end, nextWithin)
-		case e.Kind != history.Step || len(e.Resources) == 0 || e.Op == history.StepOdd:
-			continue
-		case e.Resources[0] != c.begin.Resources[0] && !strings.HasSuffix(e.Resources[0], ":"+c.begin.Resources[0]):
+		if e.Kind != history.Step || len(e.Resources) == 0 || e.Op == history.StepOdd ||
+			e.Resources[0] != c.begin.Resources[0] && !strings.HasSuffix(e.Resources[0], ":"+c.begin.Resources[0]) {
 			continue
 		}
-		if len(has) == 0 && e.At-free > nextWithin && !r.wrong(e.At, nextWithin) {
-			return true
+		if e.At > end || slept(e.At) {
+			break
 		}
 		if slices.Contains(gives, e.Op) && e.Holder != "" || e.Op == history.StepAsked {
 			has[*e.Node] = true
@@ -119,10 +116,15 @@ func (r *run) slept(c *call) bool {
 			free = max(e.At, c.begin.At)
 		}
 	}
-	return false
+	return slept(end)
 }
 
-// wrong reports whether anything was then, or just had been.
-func (r *run) wrong(t, just int64) bool {
-	return slices.ContainsFunc(r.faults, func(f fault) bool { return f.from <= t && t < f.to+just })
+// wellSince is since when nothing was wrong before t, nor just had been; from at the earliest.
+func (r *run) wellSince(from, t int64) int64 {
+	for _, f := range r.faults {
+		if f.from <= t {
+			from = max(from, f.to+nextWithin)
+		}
+	}
+	return from
 }

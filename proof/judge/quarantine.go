@@ -43,7 +43,7 @@ func abstains(r *run, f *findings, x fault, key site, steps []*history.Event, ov
 		case e.Op == history.StepExpire, e.Op == history.StepRelease, e.Op == history.StepAsked, e.Holder == "":
 		default:
 			f.facts++
-			if l := r.byHolder[e.Holder]; e.Op == history.StepGrant || !before[e.Holder] && l != nil && l.asked > x.to {
+			if l := r.byHolder[e.Holder]; e.Op == history.StepGrant || !before[e.Holder] && l != nil && (l.asked > x.to || x.name == history.Empty) {
 				f.violation(place{from: x.from, to: e.At, resource: key.key}, "node %d had restarted at %s, and gave %s to %s at %s (%s): it must abstain for %s",
 					x.node, at(x.to), key.key, e.Holder, at(e.At), e.Op, span(0, r.header.MaxTTL))
 				return

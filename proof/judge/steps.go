@@ -83,10 +83,10 @@ const (
 // gives are the steps after which the holder has the key.
 var gives = []string{history.StepGrant, history.StepExtend, history.StepShorten, history.StepFound, history.StepCount}
 
-// had says whether a node had the key of a holder at t, whose attempt began since.
-func (r *run) had(holder string, at site, since, t int64) (is having) {
+// had says whether a node had the key of a holder at t, whose call began then, and its attempt since.
+func (r *run) had(holder string, at site, began, since, t int64) (is having) {
 	known := since
-	for _, e := range r.after(at, since) {
+	for _, e := range r.after(at, began) {
 		if e.From > t {
 			break
 		}
@@ -131,7 +131,7 @@ func (r *run) hold(l *lock, keys []string, t int64) (all, any int) {
 		}
 		least, most := yes, no
 		for _, key := range keys {
-			had := r.had(l.holder, site{n, key}, l.asked, t)
+			had := r.had(l.holder, site{n, key}, l.acquired.begin.At, l.asked, t)
 			least, most = min(least, had), max(most, had)
 		}
 		if least > no || r.lostData(n, l.asked, t) {
@@ -150,6 +150,7 @@ func steps(r *run, f *findings) {
 		f.facts += len(all)
 	}
 	for _, e := range r.trail.odd {
+		f.facts++
 		f.violation(place{from: e.From, to: e.At, resource: e.Resources[0]}, "node %d at %s, key %s: %s", *e.Node, at(e.At), e.Resources[0], e.Detail)
 	}
 }

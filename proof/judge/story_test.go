@@ -2,6 +2,7 @@ package judge
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -62,7 +63,7 @@ func (s *story) ask(client string, at int64, resources ...string) int {
 
 func (s *story) got(client string, call int, at, until, fence int64) {
 	s.fences[id{client, call}] = fence
-	s.back(client, call, at, history.Event{OK: true, Until: ms(until), Fence: fence})
+	s.back(client, call, at, history.Event{OK: true, Until: ms(until), Fence: fence, Holder: holderOf(client, call)})
 }
 
 // lock is a call of Lock from 'from' to 'to' that got the lock for a second after it began.
@@ -217,36 +218,55 @@ func (s *story) away(client string, node int, from, to int64) {
 }
 
 // stays is a lock of c1 on a that is kept alive, and extended each half second for six seconds. Its extensions are calls 2
-// to 13.
-func (s *story) stays() int {
+// to 13. Node 1 does not have it from the first extension on, nor after the one before then.
+func (s *story) stays(then int64) int {
 	n := s.lock("c1", 0, 5, 1, "a")
 	s.keep("c1", n, 6)
+	s.grants("c1", n, 2, 0, 1, 2)
+	s.deletes("c1", n, 400, 1)
 	for at := int64(500); at <= 6000; at += 500 {
 		s.extend("c1", n, at, at+5, at+999)
+		s.node(history.StepExtend, "c1", n, at+2, 1000, 0, 2)
+		if at < then {
+			s.grants("c1", n, at+3, 1)
+			s.deletes("c1", n, at+400, 1)
+		}
 	}
 	s.unlock("c1", n, 6100, 6105)
+	s.deletes("c1", n, 6102, 0, 2)
 	return n
 }
 
-// looksAt is what nodes had of a lock after a call, 0 for that which got it: for how long its key was kept, -1: no key.
-func (s *story) looksAt(client string, lock, call int, at int64, left ...int64) {
-	e := history.Event{At: ms(at), End: ms(at), Kind: history.Look, Owner: client, Lock: lock, Call: call, Op: history.OpExtend}
-	if call == 0 {
-		e.Call, e.Op = lock, history.OpLock
-	}
-	for _, x := range s.events {
-		if x.Kind == history.Call && x.Client == client && x.Call == e.Call {
-			e.Op = x.Op
+// node is what nodes did with the key of a client's lock: it then ends so much later.
+func (s *story) node(op, client string, lock int, at, left int64, nodes ...int) {
+	for _, n := range nodes {
+		e := history.Event{
+			At: ms(at), From: ms(at), Kind: history.Step, Op: op, Node: &n, Holder: holderOf(client, lock), TTL: ms(left), Fence: s.fences[id{client, lock}],
 		}
-	}
-	for i, d := range left {
-		seen := history.Seen{Node: i, At: ms(at)}
-		if d >= 0 {
-			seen.Keys, seen.Left = 1, ms(d)
+		for _, x := range s.events {
+			if x.Kind == history.Call && x.Client == client && x.Call == lock {
+				e.Resources = x.Resources
+			}
 		}
-		e.Seen = append(e.Seen, seen)
+		s.add(e)
 	}
-	s.add(e)
+}
+
+func holderOf(client string, lock int) string { return fmt.Sprint(client, "/", lock) }
+
+// grants is what nodes do when a lock is asked for.
+func (s *story) grants(client string, lock int, at int64, nodes ...int) {
+	s.node(history.StepGrant, client, lock, at, 1000, nodes...)
+}
+
+// deletes is what they do in the end.
+func (s *story) deletes(client string, lock int, at int64, nodes ...int) {
+	s.node(history.StepRelease, client, lock, at, 0, nodes...)
+}
+
+// late is an answer of a server that took so long.
+func (s *story) late(from, to int64) {
+	s.add(history.Event{From: ms(from), At: ms(to), Kind: history.Step, Op: history.StepLate, Node: new(int)})
 }
 
 func (s *story) enter(client string, lock int, at int64) {
@@ -267,6 +287,11 @@ func (s *story) told() []history.Event {
 	events := slices.SortedStableFunc(slices.Values(s.events), func(a, b history.Event) int { return cmp.Compare(a.At, b.At) })
 	header := s.header
 	events = slices.Insert(events, 0, history.Event{Kind: history.Run, Run: &header})
+	if slices.ContainsFunc(events, func(e history.Event) bool { return e.Kind == history.Step }) {
+		for n := range s.header.Nodes {
+			events = slices.Insert(events, 1, history.Event{At: -1, Kind: history.Step, Op: history.StepWatch, Node: &n})
+		}
+	}
 	highest := make(map[string]int64)
 	for _, e := range events {
 		if e.Kind == history.Read || e.Kind == history.Write {

@@ -65,7 +65,7 @@ func (r *run) supported(f *findings, l *lock, keys []string) {
 // something for it, so its ttl ends before that of the first step.
 func (r *run) lasts(f *findings, l *lock, keys []string, c *call) {
 	f.facts++
-	need := c.end.Until + c.begin.TTL - r.ends(0, c.begin.TTL) - rounding
+	need := c.end.Until + c.begin.TTL - r.ends(0, c.begin.TTL)
 	good, first := 0, r.end+c.begin.TTL
 	for n := range r.header.Nodes {
 		if !r.has(l.client, n) {
@@ -74,7 +74,7 @@ func (r *run) lasts(f *findings, l *lock, keys []string, c *call) {
 		until := r.end + c.begin.TTL
 		for _, key := range keys {
 			last := int64(0)
-			for _, e := range r.after(site{n, key}, l.asked) {
+			for _, e := range r.after(site{n, key}, l.acquired.begin.At) {
 				if e.Holder == l.holder && e.From <= c.end.At && e.TTL > 0 {
 					last = max(last, e.At+e.TTL)
 					if e.Op == history.StepGrant || e.Op == history.StepAsked {

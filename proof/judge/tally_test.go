@@ -1,6 +1,8 @@
 package judge_test
 
 import (
+	"cmp"
+	"slices"
 	"testing"
 	"time"
 
@@ -8,6 +10,7 @@ import (
 
 	"github.com/seed6c881748/redlock/proof/history"
 	"github.com/seed6c881748/redlock/proof/judge"
+	"github.com/seed6c881748/redlock/proof/trace"
 )
 
 // A story is a history in short: seconds, and one client and resource unless it says so.
@@ -38,14 +41,19 @@ func (s *story) of(client string) *story {
 	return s
 }
 
-func (s *story) tally(seen ...judge.Sample) judge.Tally { return judge.Count(s.events, seen, true) }
+// tally counts it. The node was seen all the time.
+func (s *story) tally(seen ...history.Event) judge.Tally {
+	all := append([]history.Event{{Kind: history.Run, Run: &history.Header{Nodes: 1}}, {Kind: history.Step, Op: history.StepWatch, Node: new(int)}}, s.events...)
+	return judge.Count(slices.SortedStableFunc(slices.Values(append(all, seen...)), func(a, b history.Event) int { return cmp.Compare(a.At, b.At) }), true)
+}
 
-// look is a key that was looked at from one second to another.
-func look(from, to float64, value string) (all []judge.Sample) {
-	for at := from; at < to; at += judge.SampleEvery.Seconds() {
-		all = append(all, judge.Sample{At: int64(at * float64(time.Second)), Resource: "a", Value: value})
+// has is a value that a node has from one second to another.
+func has(from, to float64, value string) []history.Event {
+	step := func(at float64, op string) history.Event {
+		t := int64(at * float64(time.Second))
+		return history.Event{At: t, From: t, Kind: history.Step, Op: op, Node: new(int), Resources: []string{"a"}, Holder: trace.Digest(value)}
 	}
-	return all
+	return []history.Event{step(from, history.StepGrant), step(to, history.StepRelease)}
 }
 
 func TestTallySeesOverlaps(t *testing.T) {
@@ -76,21 +84,21 @@ func TestTallySeesKeysThatAreLeft(t *testing.T) {
 	failed := func() *story {
 		return new(story).call(1, "trylock", 1, 0).returns(1.1, "trylock", 1, 0, false, "x", 0)
 	}
-	require.Equal(t, 1, failed().tally(look(1, 3, "x")...).OrphansFailed)
-	require.Zero(t, failed().tally(look(1, 2, "x")...).OrphansFailed, "it was tidied up")
-	require.Zero(t, failed().tally(look(1, 3, "y")...).OrphansFailed, "nobody knows whose it is")
+	require.Equal(t, 1, failed().tally(has(1, 3, "x")...).OrphansFailed)
+	require.Zero(t, failed().tally(has(1, 2, "x")...).OrphansFailed, "it was tidied up")
+	require.Zero(t, failed().tally(has(1, 3, "y")...).OrphansFailed, "nobody knows whose it is")
 	zero := 0
 	down := history.Event{Kind: history.FaultBegin, Fault: "hole", Node: &zero}
 	require.Zero(t, failed().add(1, down).add(2.5, history.Event{Kind: history.FaultEnd, Fault: "hole", Node: &zero}).
-		tally(look(1, 3, "x")...).OrphansFailed, "the node could not be reached")
+		tally(has(1, 3, "x")...).OrphansFailed, "the node could not be reached")
 	held := func() *story {
 		return new(story).call(1, "trylock", 1, 0).returns(1.1, "trylock", 1, 0, true, "w,x", 4)
 	}
-	require.Zero(t, held().tally(look(1, 4, "x")...).OrphansReleased)
+	require.Zero(t, held().tally(has(1, 4, "x")...).OrphansReleased)
 	require.Equal(t, 1, held().call(1.2, "unlock", 2, 1).returns(1.3, "unlock", 2, 1, true, "", 0).
-		tally(look(1, 4, "x")...).OrphansReleased)
+		tally(has(1, 4, "x")...).OrphansReleased)
 	require.Zero(t, held().call(1.2, "unlock", 2, 1).add(1.3, history.Event{Kind: history.Down}).
-		tally(look(1, 4, "x")...).OrphansReleased, "its process was killed")
+		tally(has(1, 4, "x")...).OrphansReleased, "its process was killed")
 }
 
 func TestTallySeesSlowCalls(t *testing.T) {
@@ -113,10 +121,9 @@ func TestTallySeesLostWakeUps(t *testing.T) {
 	waits := func() *story {
 		return new(story).call(1, "lock", 1, 0).returns(4, "lock", 1, 0, false, "", 0)
 	}
-	free := append(look(1, 2, "x"), look(2, 4, "")...)
+	free := has(1, 2, "x")
 	require.Equal(t, 1, *waits().tally(free...).NoWakeUp)
-	require.Zero(t, *waits().tally(append(look(1, 3.5, "x"), look(3.5, 4, "")...)...).NoWakeUp)
-	require.Zero(t, *waits().tally(append(look(1, 2, "x"), look(3.8, 4, "")...)...).NoWakeUp, "nobody looked")
+	require.Zero(t, *waits().tally(has(1, 3.5, "x")...).NoWakeUp)
 	killed := new(story).call(1, "lock", 1, 0).add(2, history.Event{Kind: history.Down})
 	require.Zero(t, *killed.tally(free...).NoWakeUp, "it was killed")
 	down := history.Event{Kind: history.FaultBegin, Fault: "rolling"}
