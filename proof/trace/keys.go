@@ -338,8 +338,6 @@ func (k *keys) found(name string, value *string, left int64) {
 		k.odd(name, "the key of "+x.holder+" ends at another time: no command has done that")
 	case is != unknown:
 		return
-	case x.known && x.holder != "" && holder != x.holder:
-		k.expired(name, x)
 	}
 	if holder == "" {
 		x.known, x.holder, x.owner = true, "", ""
