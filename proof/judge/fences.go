@@ -74,7 +74,7 @@ func (r *run) counted(f *findings, l *lock) {
 	good := 0
 	for n := range r.header.Nodes {
 		said := r.lostData(n, l.asked, l.got) || r.unseen(n, l.asked, l.got)
-		for _, e := range r.after(site{n, keys[0]}, l.acquired.begin.At) {
+		for _, e := range r.after(site{n, keys[0]}, l.began) {
 			said = said || e.From <= l.got && e.Holder == l.holder && (e.Fence == l.fence || e.Op == history.StepAsked)
 		}
 		if said && r.has(l.client, n) {

@@ -67,7 +67,7 @@ func (r *run) missing(f *findings, l *lock, keys []string, c *call, missed map[i
 	for n := range r.header.Nodes {
 		is := yes
 		for _, key := range keys {
-			is = min(is, r.had(l.holder, site{n, key}, l.acquired.begin.At, l.asked, t))
+			is = min(is, r.had(l.holder, site{n, key}, l.began, l.asked, t))
 			wanted = wanted || r.others(l, site{n, key}, t)
 		}
 		if sick == nil || sick[n] || !r.has(l.client, n) || is != no || wanted {

@@ -16,8 +16,9 @@ type lock struct {
 	holder    string // The digest of its token.
 	acquired  *call
 
-	// asked is a time that the attempt which got the lock did not begin before, got when its holder knew of it.
-	asked, got int64
+	// asked is a time that the attempt which got the lock did not begin before, got when its holder knew of it. An attempt that
+	// got a permit may have begun before the call, for another one: after began at least.
+	began, asked, got int64
 	// until is the last end that its holder saw. It is exact unless the lock is kept and nothing tells it later.
 	until int64
 	exact bool

@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"cmp"
 	"encoding/hex"
 	"slices"
 	"strings"
@@ -10,21 +11,68 @@ import (
 	"github.com/seed6c881748/redlock/proof/trace"
 )
 
-// tidied is how long keys may still be there that nobody has a use for.
-const tidied = int64(time.Second)
+const (
+	// tidied is how long keys may still be there that nobody has a use for, and soon is that for a library that is to keep a
+	// promise about it.
+	tidied = int64(time.Second)
+	soon   = int64(600 * time.Millisecond)
+	// asksAgain is how soon after an attempt its call may go on with what that has got: where votes were split.
+	asksAgain = int64(300 * time.Millisecond)
+)
 
-// An orphan is a key that stayed on a node that its client could reach, although the client's process lived and the call that
-// had made the key was over: it had failed, or the lock was released.
+// An orphan is a key that stayed on a node that its client could reach, although the client's process lived and what had made
+// the key was over: an attempt had failed, or the lock was released.
 type orphan struct {
 	site
-	of       *call
-	from, to int64
+	holder   string
+	client   string // Whose process has to delete it.
+	from, to int64  // It was of no use from then on, and was there to then.
 	released bool
 }
 
-// orphans finds those that stayed for too long.
-func (r *run) orphans() (all []orphan, looked int) {
-	owners := make(map[string]*call) // By digests of values, and by their labels, as far as those are known.
+// orphans finds those that stayed for longer than a time.
+func (r *run) orphans(grace int64) (all []orphan, looked int) {
+	owners := r.owners()
+	attempts := r.attempts()
+	for at, steps := range r.seen {
+		for i, e := range steps {
+			if e.Op != history.StepGrant && e.Op != history.StepFound || e.Holder == "" {
+				continue
+			}
+			o := orphan{site: at, holder: e.Holder, to: r.end}
+			for _, next := range steps[i+1:] { // A release ends it, an expiry does, and what comes to somebody else.
+				if next.Holder != e.Holder || next.Op == history.StepExpire || next.Op == history.StepRelease || next.Op == e.Op {
+					o.to = next.From
+					break
+				}
+			}
+			for _, gap := range r.gaps[at.node] {
+				if gap.from > e.At {
+					o.to = min(o.to, gap.from)
+				}
+			}
+			useless := false
+			if c := owners[e.Holder]; c != nil {
+				o.client, o.from, useless = r.useless(c)
+				o.released = r.locks[c.id] != nil
+			} else if c = owners[e.Owner]; c != nil {
+				o.client, o.from, useless = r.useless(c)
+			} else if tried := attempts[attempted{e.Owner, at.key}]; tried != nil {
+				o.client, o.from, useless = e.Owner, failed(tried, e), true
+			}
+			if o.from = max(o.from, e.At); useless {
+				if looked++; r.stayed(o, grace) {
+					all = append(all, o)
+				}
+			}
+		}
+	}
+	return all, looked
+}
+
+// owners are calls by the digests of what they have written, or by their labels, as far as those are known.
+func (r *run) owners() map[string]*call {
+	owners := make(map[string]*call)
 	for _, c := range r.inOrder {
 		if c.end == nil {
 			continue
@@ -38,61 +86,80 @@ func (r *run) orphans() (all []orphan, looked int) {
 		owners[c.end.Holder] = c
 	}
 	delete(owners, "")
-	for at, steps := range r.seen {
-		for i, e := range steps {
-			c := owners[e.Holder]
-			if c == nil {
-				c = owners[e.Owner]
-			}
-			if e.Op != history.StepGrant && e.Op != history.StepFound || c == nil {
-				continue
-			}
-			looked++
-			o := orphan{site: at, of: c, to: r.end, released: r.locks[c.id] != nil}
-			for _, end := range steps[i+1:] {
-				if end.Holder != e.Holder || end.Op == history.StepExpire || end.Op == history.StepRelease || end.Op == e.Op {
-					o.to = end.From
-					break
-				}
-			}
-			if from, useless := r.useless(c); useless {
-				o.from = max(from, e.At)
-				if r.stayed(o) {
-					all = append(all, o)
+	return owners
+}
+
+// An attempted is what a client's attempts were for.
+type attempted struct{ client, key string }
+
+// attempts are all of them, by when they began.
+func (r *run) attempts() map[attempted][]period {
+	all := make(map[attempted][]period)
+	for of, votes := range r.votes {
+		if c := r.calls[of]; c != nil {
+			for _, v := range votes {
+				for _, key := range c.begin.Resources {
+					all[attempted{of.client, key}] = append(all[attempted{of.client, key}], period{v.From, v.At})
 				}
 			}
 		}
 	}
-	return all, looked
-}
-
-// stayed reports whether nothing explains that the key was still there.
-func (r *run) stayed(o orphan) bool {
-	client := o.of.client
-	due := r.excused(client, o.from, tidied) + r.slack(client, o.from)
-	sick := r.sick(client, o.from-settling, due)
-	return o.to > due && due < r.lived(client) && sick != nil && !sick[o.node] && !r.unseen(o.node, o.from, due) && !r.starved(o.from, due)
-}
-
-// useless is since when the keys of a call are of no use any more. Those of a lock that nobody has released expire.
-func (r *run) useless(c *call) (from int64, is bool) {
-	l := r.locks[c.id]
-	switch {
-	case l == nil:
-		return c.end.At, true
-	case l.acquired.begin.MinHold > 0 || len(l.unlocks) == 0 || l.unlocks[0].end == nil || !l.unlocks[0].ok():
-		return 0, false
+	for _, tried := range all {
+		slices.SortFunc(tried, func(a, b period) int { return cmp.Compare(a.from, b.from) })
 	}
-	return l.unlocks[0].end.At, true
+	return all
+}
+
+// failed is when the attempt was over that has made a key, and has got no lock.
+func failed(tried []period, made *history.Event) int64 {
+	over := made.At
+	for _, p := range tried {
+		if p.from <= over+asksAgain {
+			over = max(over, p.to)
+		}
+	}
+	return over
+}
+
+// stayed reports whether nothing explains that the key was still there: its client lived, and has reached the node for long
+// enough.
+func (r *run) stayed(o orphan, grace int64) bool {
+	from := o.from
+	for again := true; again; {
+		again = false
+		for _, f := range r.faults {
+			hits := (f.node < 0 || f.node == o.node) && (f.client == "" || f.hits(o.client)) && !slices.Contains(harmless, f.name)
+			if hits && f.from <= from+grace && f.to+settling > from {
+				from, again = f.to+settling, true
+			}
+		}
+	}
+	due := r.excused(o.client, from, grace) + r.slack(o.client, from)
+	return o.to > due && due < r.lived(o.client) && !r.unseen(o.node, from, due) && !r.starved(from-settling, due)
+}
+
+// useless is since when the keys of a call are of no use any more, and whose process has to delete them. Those of a lock that
+// nobody has released expire.
+func (r *run) useless(c *call) (client string, from int64, is bool) {
+	l := r.locks[c.id]
+	if l == nil {
+		return c.client, c.end.At, true
+	}
+	for _, over := range slices.Concat(l.unlocks, l.releases) {
+		if over.end != nil && l.acquired.begin.MinHold == 0 && (over.ok() || over.begin.Op == history.OpUnlock) {
+			return over.client, over.end.At, true
+		}
+	}
+	return "", 0, false
 }
 
 // leftBehind looks at the keys that were of no use.
 func leftBehind(r *run, f *findings) {
-	all, looked := r.orphans()
+	all, looked := r.orphans(soon)
 	f.facts += looked
 	for _, o := range all {
-		f.violation(place{from: o.of.begin.At, to: o.to, resource: o.key, clients: []string{o.of.client}},
-			"%s was over at %s, and node %d still had its key %s at %s", o.of, at(o.from), o.node, o.key, at(o.to))
+		f.violation(place{from: o.from - settling, to: o.to, resource: o.key, clients: []string{o.client}},
+			"the key %s of %s was of no use from %s on, and node %d still had it at %s", o.key, o.holder, at(o.from), o.node, at(o.to))
 	}
 }
 

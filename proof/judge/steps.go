@@ -131,7 +131,7 @@ func (r *run) hold(l *lock, keys []string, t int64) (all, any int) {
 		}
 		least, most := yes, no
 		for _, key := range keys {
-			had := r.had(l.holder, site{n, key}, l.acquired.begin.At, l.asked, t)
+			had := r.had(l.holder, site{n, key}, l.began, l.asked, t)
 			least, most = min(least, had), max(most, had)
 		}
 		if least > no || r.lostData(n, l.asked, t) {

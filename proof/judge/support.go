@@ -32,10 +32,11 @@ func support(r *run, f *findings) {
 // supported looks when the lock was got, whenever a node did not have it any more, and at the end. With min hold, nodes keep
 // it until that is over.
 func (r *run) supported(f *findings, l *lock, keys []string) {
-	over := l.over
+	over, least := l.over, int64(0)
 	if l.acquired.begin.Permits == 0 && len(l.releases) == 0 { // Release by token ends it.
-		over = max(over, l.asked+r.leastHold(l))
+		least = l.asked + r.leastHold(l)
 	}
+	over = max(over, least)
 	if over <= l.got {
 		return
 	}
@@ -47,7 +48,10 @@ func (r *run) supported(f *findings, l *lock, keys []string) {
 				if e.At >= over {
 					break
 				}
-				moments = append(moments, e.At)
+				if moments = append(moments, e.At); e.At < least && e.Holder == l.holder && e.Op == history.StepRelease && l.acquired.begin.MinHold > 0 {
+					f.violation(place{from: l.acquired.begin.At, to: e.At, resource: l.resources[0], clients: []string{l.client}},
+						"%s (%s) has a min hold until %s, and node %d deleted it at %s", l, l.holder, at(least), n, at(e.At))
+				}
 			}
 		}
 	}
@@ -74,7 +78,7 @@ func (r *run) lasts(f *findings, l *lock, keys []string, c *call) {
 		until := r.end + c.begin.TTL
 		for _, key := range keys {
 			last := int64(0)
-			for _, e := range r.after(site{n, key}, l.acquired.begin.At) {
+			for _, e := range r.after(site{n, key}, l.began) {
 				if e.Holder == l.holder && e.From <= c.end.At && e.TTL > 0 {
 					last = max(last, e.At+e.TTL)
 					if e.Op == history.StepGrant || e.Op == history.StepAsked {

@@ -34,7 +34,7 @@ func Count(events []history.Event, wakes bool) (t Tally) {
 	r := newRun(events)
 	pairs, longest := overlaps(r.holdings())
 	t.Locks, t.Overlaps, t.LongestOverlap = len(r.locks), pairs, time.Duration(longest).Milliseconds()
-	left, _ := r.orphans()
+	left, _ := r.orphans(tidied)
 	for _, o := range left {
 		if o.released {
 			t.OrphansReleased++
