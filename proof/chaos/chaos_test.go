@@ -168,7 +168,7 @@ func TestWhatIsBrokenIsNoticed(t *testing.T) {
 				need(t, course.HasClocks())
 			}
 			t.Parallel()
-			requireNoticed(t, name, b)
+			requireNoticed0(t, name, b)
 		})
 	}
 	for _, r := range judge.Judge(nil).Rules {
@@ -177,7 +177,7 @@ func TestWhatIsBrokenIsNoticed(t *testing.T) {
 }
 
 // requireNoticed breaks something for longer and longer: on a busy machine, little happens in a few seconds.
-func requireNoticed(t *testing.T, name string, b plan.Broken) {
+func requireNoticed0(t *testing.T, name string, b plan.Broken) {
 	t.Helper()
 	for took := max(3*time.Second, b.Takes); ; took *= 2 {
 		p, err := plan.Draw(1, "none", took, func(string) bool { return true })

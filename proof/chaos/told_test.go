@@ -1,0 +1,218 @@
+package main
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/proof/history"
+	"github.com/seed6c881748/redlock/proof/judge"
+)
+
+const long = int64(10 * time.Second)
+
+// each changes the events of a kind.
+func each(kind history.Kind, change func(e *history.Event)) func([]history.Event) []history.Event {
+	return func(all []history.Event) []history.Event {
+		for i := range all {
+			if all[i].Kind == kind {
+				change(&all[i])
+			}
+		}
+		return all
+	}
+}
+
+// without leaves events out.
+func without(is func(e history.Event) bool) func([]history.Event) []history.Event {
+	return func(all []history.Event) []history.Event { return slices.DeleteFunc(all, is) }
+}
+
+// then adds an event behind the first one of those.
+func then(is func(e history.Event) bool, add func(e history.Event) history.Event) func([]history.Event) []history.Event {
+	return func(all []history.Event) []history.Event {
+		if i := slices.IndexFunc(all, is); i >= 0 {
+			return slices.Insert(all, i+1, add(all[i]))
+		}
+		return all
+	}
+}
+
+// got reports whether an event is the return of a call that got a lock.
+func got(e history.Event) bool {
+	return e.Kind == history.Return && e.OK && (e.Op == history.OpLock || e.Op == history.OpTryLock)
+}
+
+// end reports whether an event is about the end of a lock.
+func end(e history.Event) bool {
+	return e.Op == history.OpUnlock || e.Op == history.OpRelease || e.Op == history.OpExtend || e.Kind == history.Lost
+}
+
+// late has what is done about locks come later, of those whose call is told.
+func late(op string, by int64) func([]history.Event) []history.Event {
+	return func(all []history.Event) []history.Event {
+		for i, e := range all {
+			if (e.Kind == history.Call || e.Kind == history.Return) && e.Op == op {
+				all[i].At += by
+			}
+		}
+		return all
+	}
+}
+
+// waited changes the returns of every second call that has waited for its lock, and has them come later.
+func waited(change func(e *history.Event)) func([]history.Event) []history.Event {
+	return func(all []history.Event) []history.Event {
+		waits := make(map[[2]any]bool)
+		for i, e := range all {
+			of := [2]any{e.Client, e.Call}
+			if waits[of] = waits[of] || e.Kind == history.Wait; waits[of] && got(e) && e.Call%2 == 0 {
+				all[i].At += long / 5
+				change(&all[i])
+			}
+		}
+		return all
+	}
+}
+
+func both(a, b func([]history.Event) []history.Event) func([]history.Event) []history.Event {
+	return func(all []history.Event) []history.Event { return b(a(all)) }
+}
+
+// isStep reports whether an event is such a step on a node but the first.
+func isStep(ops ...string) func(e history.Event) bool {
+	return func(e history.Event) bool { return e.Kind == history.Step && slices.Contains(ops, e.Op) && *e.Node > 0 }
+}
+
+// wrongs are what a run could tell that was not so, and the rules that must notice it.
+var wrongs = []struct {
+	what, rule, says string
+	change           func([]history.Event) []history.Event
+}{
+	{"locks go on after their release", "overlap", "", both(without(end), each(history.Return, func(e *history.Event) {
+		if got(*e) {
+			e.Until += long
+		}
+	}))},
+	{"fences are drawn by lot", "fence order", "", each(history.Return, func(e *history.Event) {
+		if e.Fence > 0 {
+			e.Fence = 1 + e.At%5
+		}
+	})},
+	{"operations have a fence that is not their lock's", "register", "had the fence", each(history.Read, func(e *history.Event) { e.Fence++ })},
+	{"a write is lost", "register", "writes were granted", each(history.Register, func(e *history.Event) { e.Value-- })},
+	{"only one node grants", "support", "", without(isStep(history.StepGrant, history.StepFound, history.StepAsked, history.StepExtend, history.StepCount, history.StepShorten))},
+	{"a lock's end is not less the drift", "support", "", each(history.Return, func(e *history.Event) {
+		if e.Until > 0 {
+			e.Until += int64(50 * time.Millisecond)
+		}
+	})},
+	{"nobody explains a step", "steps", "", each(history.Step, func(e *history.Event) {
+		if e.Op == history.StepShorten {
+			e.Op = history.StepOdd
+		}
+	})},
+	{"a node grants right after a restart", "quarantine", "", then(func(e history.Event) bool {
+		return e.Kind == history.FaultEnd && (e.Fault == history.Empty || e.Fault == "kill")
+	}, func(e history.Event) history.Event {
+		return history.Event{
+			At: e.At + 2, From: e.At + 1, Kind: history.Step, Op: history.StepGrant, Node: e.Node, Resources: []string{"a"}, Holder: "nobody", TTL: 1,
+		}
+	})},
+	{"kept locks are lost", "kept", "", func(all []history.Event) []history.Event {
+		kept := make(map[[2]any]bool)
+		for _, e := range all {
+			if e.Kind == history.Keep {
+				kept[[2]any{e.Client, e.Lock}] = true
+			}
+		}
+		for i, e := range all {
+			if e.Kind == history.Call && e.Op == history.OpUnlock && kept[[2]any{e.Client, e.Lock}] {
+				all[i] = history.Event{At: e.At, Kind: history.Lost, Client: e.Client, Lock: e.Lock, Resources: e.Resources, Until: e.Until, Outcome: history.OutcomeLost}
+			}
+		}
+		return without(func(e history.Event) bool {
+			return e.Kind == history.Return && e.Op == history.OpUnlock && kept[[2]any{e.Client, e.Lock}]
+		})(all)
+	}},
+	{"who waits gets nothing for long", "next in line", "", waited(func(e *history.Event) {
+		e.OK, e.Outcome = false, history.OutcomeTaken
+	})},
+	{"calls that came later have been the first", "waiters", "", waited(func(e *history.Event) { e.Until += long / 5 })},
+	{"no loss is heard of", "loss signal", "", both(without(func(e history.Event) bool { return e.Kind == history.Lost }), late(history.OpUnlock, long))},
+	{"locks last longer than their ttl", "validity", "more than its ttl", each(history.Return, func(e *history.Event) {
+		if e.Until > 0 {
+			e.Until += long
+		}
+	})},
+	{"locks end early", "validity", "its ttl less the drift", each(history.Return, func(e *history.Event) { e.Until -= min(e.Until, int64(200*time.Millisecond)) })},
+	{"locks have no end", "validity", "and its lock had until", each(history.Return, func(e *history.Event) { e.Until = 0 })},
+	{"calls return when their lock is over", "validity", "and its lock had ended at", each(history.Return, func(e *history.Event) {
+		if got(*e) {
+			e.At += long
+		}
+	})},
+	{"work begins when its lock is over", "validity", "a section under", each(history.Enter, func(e *history.Event) { e.At += long })},
+	{"locks are said to be lost", "early loss", "", each(history.Return, func(e *history.Event) {
+		if e.Op == history.OpExtend {
+			e.OK, e.Outcome = false, history.OutcomeLost
+		}
+	})},
+	{"what had ended was released", "release outcome", "", late(history.OpUnlock, long)},
+	{"Unlock returns before any answer", "released", "", each(history.Step, func(e *history.Event) {
+		if e.Op == history.StepRelease {
+			e.At, e.From = e.At+int64(time.Second), e.From+int64(time.Second)
+		}
+	})},
+	{"keys stay", "keys left", "still had it", without(isStep(history.StepRelease, history.StepExpire))},
+	{"keys are left in the end", "keys left", "left:", each(history.Keys, func(e *history.Event) { e.Keys = []string{"a"} })},
+	{"calls take longer than they may", "bounds", "", each(history.Return, func(e *history.Event) { e.At += long })},
+	{"calls wait for all nodes", "bounds", "which is a quorum", each(history.Return, func(e *history.Event) {
+		if got(*e) {
+			e.At += int64(300 * time.Millisecond)
+		}
+	})},
+	{"holds have no max hold", "hold limits", "", both(without(func(e history.Event) bool { return e.Kind == history.Lost }), late(history.OpUnlock, long))},
+	{"holders do not hear who waits", "wanted", "", both(late(history.OpUnlock, long), without(func(e history.Event) bool { return e.Kind == history.Wanted && e.OK }))},
+	{"there are fewer permits", "permits", "are held", each(history.Call, func(e *history.Event) { e.Permits = min(e.Permits, 1) })},
+	{"a guard lets two in", "guard", "", each(history.Guarded, func(e *history.Event) { e.At, e.End, e.OK = long/2, long/2+1, true })},
+	{"others have the label", "owners", "", each(history.Votes, func(e *history.Event) {
+		e.Votes = slices.Clone(e.Votes)
+		for i := range e.Votes {
+			e.Votes[i].Owner = "c9"
+		}
+	})},
+	{"clients have other nodes", "sets", "", then(got, func(e history.Event) history.Event {
+		return history.Event{At: e.At, Kind: history.Sets, Client: e.Client, Err: "other nodes"}
+	})},
+	{"calls do not return", "complete", "", without(got)},
+	{"min hold ends early", "support", "has a min hold until", each(history.Step, func(e *history.Event) {
+		if e.Op == history.StepShorten {
+			e.Op = history.StepRelease
+		}
+	})},
+}
+
+// A check that cannot fail is none: what was told of a real run is changed, and its rule must notice that.
+func requireNoticed(t *testing.T, events []history.Event) {
+	t.Helper()
+	var noticed []string
+	for _, w := range wrongs {
+		t.Run(w.what, func(t *testing.T) {
+			v := judge.Judge(w.change(slices.Clone(events)))
+			require.True(t, v.Says(w.rule, w.says), "%s %s: %v", w.rule, w.says, v.Named(judge.Broken))
+		})
+		noticed = append(noticed, w.rule)
+	}
+	for _, r := range judge.Judge(nil).Rules {
+		require.True(t, slices.Contains(noticed, r.Rule) || r.Rule == "min hold", "nothing is changed that the rule %q must notice", r.Rule)
+	}
+}
+
+func TestTold(t *testing.T) {
+	events, err := history.ReadFile("/tmp/s45/out9/history.jsonl")
+	require.NoError(t, err)
+	requireNoticed(t, events)
+}
