@@ -78,6 +78,9 @@ func (n *Node) Flush() error { return n.run("FLUSHALL") }
 // FlushScripts empties the script cache (SCRIPT FLUSH).
 func (n *Node) FlushScripts() error { return n.run("SCRIPT", "FLUSH") }
 
+// LimitMemory lets the server use so many bytes, 0 for all that there are: what needs more is refused.
+func (n *Node) LimitMemory(bytes int) error { return n.run("CONFIG", "SET", "maxmemory", bytes) }
+
 // run runs a command past every fault and ignores its reply.
 func (n *Node) run(cmd string, args ...any) error {
 	if _, err := n.backend.do(cmd, args...); err != nil {

@@ -84,7 +84,7 @@ func TestNoPromiseIsBroken(t *testing.T) {
 	if !testing.Short() {
 		took = time.Minute
 	}
-	p, err := plan.Draw(1, "all", took, func(string) bool { return true })
+	p, err := plan.Draw(1, plan.All, took, func(string) bool { return true })
 	require.NoError(t, err)
 	events, v := played(t, p)
 	require.True(t, v.OK(), "%s", v)
@@ -196,7 +196,7 @@ func requireNoticed0(t *testing.T, name string, b plan.Broken) {
 func TestDocumentNamesEverything(t *testing.T) {
 	page, err := os.ReadFile("../../docs/reliability.md")
 	require.NoError(t, err)
-	for _, kind := range plan.Courses["all"] {
+	for _, kind := range plan.Courses[plan.All] {
 		require.Contains(t, string(page), "`"+kind+"`")
 	}
 	rules, err := os.ReadFile("../../docs/generated/rules.md")
@@ -296,7 +296,7 @@ func TestRunOfProcessesThatStallShowsLittle(t *testing.T) {
 func TestWholeRunTriesEveryRule(t *testing.T) {
 	name := t.TempDir() + "/history.jsonl"
 	told := func(course, duration string) string {
-		return fmt.Sprintf(`{"at":0,"kind":"run","run":{"course":%q,"settings":{"duration":%q}}}
+		return fmt.Sprintf(`{"at":0,"kind":"run","run":{"course":%q,"maxTTL":1,"settings":{"duration":%q}}}
 {"at":1,"kind":"call","client":"c1","op":"trylock","call":1,"resources":["a"]}
 {"at":2,"kind":"return","client":"c1","op":"trylock","call":1,"ok":true,"until":9}
 {"at":3,"kind":"write","client":"c1","lock":1,"resources":["a"],"end":4,"value":1,"ok":true}

@@ -55,11 +55,11 @@ func conclude(name string, events []history.Event) error {
 	return nil
 }
 
-// triesAll reports whether a run has all faults, for so long that each rule has something to look at: a minute has one to
-// eleven loss signals. Of a shorter run, or one with some faults, the verdict says which rules had nothing.
+// triesAll reports whether a run has all faults, and quarantine, for so long that each rule has something to look at: a minute
+// has one to eleven loss signals. Of a shorter run, or one with some faults, the verdict says which rules had nothing.
 func triesAll(run history.Header) bool {
 	d, err := time.ParseDuration(run.Settings["duration"])
-	return err == nil && d >= 2*time.Minute && run.Course == "all"
+	return err == nil && d >= 2*time.Minute && run.Course == plan.All && run.MaxTTL > 0
 }
 
 // noticed is nil if what was broken on purpose broke the rule that it had to.

@@ -24,7 +24,7 @@ const (
 	Run Kind = "run"
 
 	// Call begins a call of the library: Op, Call, Resources, TTL, Bound, and Lock for a call on a lock; of one that asks
-	// for a lock with such options, Permits, MinHold, MaxHold and StopTime.
+	// for a lock with such options, Permits, MinHold, MaxHold, StopTime, NodeTimeout, Drift (of an extension, too) and Polls.
 	// It is written before the call is made, or afterwards where only then it is known what it was: an extension of a
 	// lock that is kept alive; a permit, which is a lock on its slot, as "name#3".
 	Call Kind = "call"
@@ -72,7 +72,8 @@ const (
 	// of the sample, and Figures.
 	Sample Kind = "sample"
 
-	// Up and Down are the beginning and the end of a client's process, Down with what ended it in Err.
+	// Up and Down are the beginning and the end of a client's process, Up with Polls if it can hear of no release, Down with
+	// what ended it in Err.
 	Up   Kind = "up"
 	Down Kind = "down"
 
@@ -167,11 +168,14 @@ type Event struct {
 	From   int64  `json:"from,omitempty"`
 	Set    []int  `json:"set,omitempty"` // Of Up: the numbers of the client's nodes, if it does not have all.
 
-	// What a call asked for besides: a permit of so many, and the options of those names.
-	Permits  int   `json:"permits,omitempty"`
-	MinHold  int64 `json:"minHold,omitempty"`
-	MaxHold  int64 `json:"maxHold,omitempty"`
-	StopTime int64 `json:"stopTime,omitempty"`
+	// What a call asked for besides: a permit of so many, and the options of those names. Where they are left out, NodeTimeout
+	// and Drift are what the run's are.
+	Permits     int     `json:"permits,omitempty"`
+	MinHold     int64   `json:"minHold,omitempty"`
+	MaxHold     int64   `json:"maxHold,omitempty"`
+	StopTime    int64   `json:"stopTime,omitempty"`
+	NodeTimeout int64   `json:"nodeTimeout,omitempty"`
+	Drift       float64 `json:"drift,omitempty"`
 
 	Value   int64              `json:"value,omitempty"`
 	End     int64              `json:"end,omitempty"`

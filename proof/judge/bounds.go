@@ -42,7 +42,8 @@ func bounds(r *run, f *findings) {
 }
 
 // decided looks at a call that got a lock without a fence, which may take more: it waits for no more nodes than a quorum. A
-// quorum that leaves no more of the ttl than the min hold is no lock, and the call goes on with another attempt.
+// quorum that leaves no more of the ttl than the min hold is no lock, and the call goes on with another attempt; so it does when
+// an attempt is given up, whose votes may still come.
 func decided(r *run, f *findings, e history.Event) {
 	l, need := r.locks[id{e.Client, e.Call}], r.quorum(e.Client)
 	if l == nil || l.fence > 0 {
@@ -62,7 +63,8 @@ func decided(r *run, f *findings, e history.Event) {
 		return // Votes were split, and it had asked again.
 	}
 	slack := r.slack(c.client, by)
-	if r.ends(max(e.From, c.begin.At), c.begin.TTL)-by <= c.begin.MinHold+slack {
+	end := r.ends(c, max(e.From, c.begin.At))
+	if end-by <= c.begin.MinHold+slack || (c.begin.MinHold == 0 || c.wait > 0) && end < c.end.Until-2*rounding {
 		return
 	}
 	f.facts++

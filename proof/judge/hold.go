@@ -29,7 +29,7 @@ func holdLimits(r *run, f *findings) {
 }
 
 // wanted looks at each call that began to wait for a lock whose holder, in the same process, had asked to be told. Of calls
-// in other processes a holder hears at its next extension, if at all.
+// in other processes a holder hears at its next extension, if at all. Those that poll may be of another Redlock.
 func wanted(r *run, f *findings) {
 	asked, told := make(map[*lock]int64), make(map[*lock]int64)
 	for _, e := range r.events {
@@ -42,12 +42,12 @@ func wanted(r *run, f *findings) {
 		}
 	}
 	for _, c := range r.inOrder {
-		if c.wait == 0 {
+		if c.wait == 0 || c.begin.Polls {
 			continue
 		}
 		for _, res := range c.begin.Resources {
 			for _, l := range r.byResource[res] {
-				if from, asks := asked[l]; !asks || l.client != c.client || from > c.wait || l.over <= c.wait {
+				if from, asks := asked[l]; !asks || l.client != c.client || l.acquired.begin.Polls || from > c.wait || l.over <= c.wait {
 					continue
 				}
 				due := r.excused(l.client, c.wait, r.slack(l.client, c.wait))

@@ -76,7 +76,7 @@ func (r *run) addLock(c *call) {
 		id: c.id, number: len(r.locks) + 1, resources: resources, fence: c.end.Fence, acquired: c, until: c.end.Until,
 		holder: holder(*c.end), asked: c.begin.At, got: c.end.At,
 	}
-	if ttl := c.begin.TTL; l.until > 0 && ttl > 0 {
+	if ttl := c.mostTTL(r); l.until > 0 && ttl > 0 {
 		l.asked = min(max(l.asked, l.until-ttl), l.got) // Until is at most a ttl after the start of the attempt.
 	}
 	r.locks[l.id], r.byHolder[l.holder] = l, l
@@ -121,8 +121,8 @@ func (r *run) addCall(c *call) {
 func (l *lock) note(e *history.Event) {
 	l.until = max(l.until, e.Until)
 	switch {
-	case e.Kind == history.Keep && !l.kept:
-		l.kept, l.keptFrom = true, e.At
+	case e.Kind == history.Keep && (!l.kept || l.lost != nil && !l.gone()): // Once more, as the first hold has ended.
+		l.kept, l.keptFrom, l.lost, l.exact = true, e.At, nil, false
 	case e.Kind == history.Lost && l.lost == nil:
 		l.lost = e
 		l.exact = l.exact || e.Until > 0

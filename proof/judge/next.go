@@ -76,7 +76,7 @@ func (r *run) first(res string, release *call, next *lock) (first, known bool) {
 	others := make(map[string]bool)
 	for _, w := range r.waiting[res] {
 		inLine := w.end != nil && w.wait < release.begin.At-inLineFor && (w == next.acquired || w.end.At > next.got+inLineFor)
-		if !inLine || w.begin.Polls || w.client == release.client {
+		if !inLine || w.begin.Polls || r.deaf[w.client] || w.client == release.client {
 			continue
 		}
 		if len(w.begin.Resources) > 1 || !r.healthy(w.client, release.begin.At-settling, next.got) {
@@ -103,7 +103,7 @@ func (r *run) waitsFor(res string, release *call) *call {
 		return nil
 	}
 	for _, w := range r.waiting[res] {
-		if w.end != nil && w.wait < from-inLineFor && w.end.At > from && !w.begin.Polls &&
+		if w.end != nil && w.wait < from-inLineFor && w.end.At > from && !w.begin.Polls && !r.deaf[w.client] &&
 			(w.ok() || w.end.At > to) && r.healthy(w.client, from, to) && r.healthy(release.client, from, to) &&
 			r.ran(w.client, from, to) {
 			return w

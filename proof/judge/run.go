@@ -29,6 +29,7 @@ type run struct {
 	votes      map[id][]history.Event // of a call's attempts
 	trail
 	sets    map[string][]int   // The nodes of clients that do not have all.
+	deaf    map[string]bool    // Which clients hear of no release.
 	waiting map[string][]*call // by resource: calls of Lock that waited
 	down    map[string]int64   // when a client's process ended
 	killed  map[string]bool    // which of them ended by something that could cut off what they did
@@ -76,7 +77,7 @@ func newRun(events []history.Event) *run {
 	r := &run{
 		events: events, calls: make(map[id]*call), locks: make(map[id]*lock), byToken: make(map[string]*lock), byHolder: make(map[string]*lock), votes: make(map[id][]history.Event),
 		byResource: make(map[string][]*lock), operations: make(map[string][]history.Event),
-		sets: make(map[string][]int), waiting: make(map[string][]*call), final: make(map[string]history.Event), down: make(map[string]int64), killed: make(map[string]bool),
+		sets: make(map[string][]int), deaf: make(map[string]bool), waiting: make(map[string][]*call), final: make(map[string]history.Event), down: make(map[string]int64), killed: make(map[string]bool),
 		trail: trail{seen: make(map[site][]*history.Event), gaps: make(map[int][]period), keys: make(map[string][]string)},
 	}
 	for _, e := range events {
@@ -125,6 +126,7 @@ func (r *run) readCall(e *history.Event) {
 		if e.Set != nil {
 			r.sets[e.Client] = e.Set
 		}
+		r.deaf[e.Client] = e.Polls
 	case history.Down:
 		r.down[e.Client], r.killed[e.Client] = e.At, e.Err != ""
 	default:
@@ -151,7 +153,7 @@ func (r *run) readOther(e *history.Event) {
 		}
 	case history.FaultBegin:
 		f := fault{name: e.Fault, client: e.Client, node: -1, from: e.At, to: e.At, begun: e}
-		if f.name == history.Freeze {
+		if f.name == history.Freeze || f.name == "lag" {
 			f.to = r.end // It lasts until its end is written.
 		}
 		if e.Node != nil {

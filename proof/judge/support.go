@@ -69,7 +69,7 @@ func (r *run) supported(f *findings, l *lock, keys []string) {
 // something for it, so its ttl ends before that of the first step.
 func (r *run) lasts(f *findings, l *lock, keys []string, c *call) {
 	f.facts++
-	need := c.end.Until + c.begin.TTL - r.ends(0, c.begin.TTL)
+	need := c.end.Until + c.begin.TTL - r.ends(c, 0)
 	good, first := 0, r.end+c.begin.TTL
 	for n := range r.header.Nodes {
 		if !r.has(l.client, n) {
@@ -82,7 +82,7 @@ func (r *run) lasts(f *findings, l *lock, keys []string, c *call) {
 				if e.Holder == l.holder && e.From <= c.end.At && e.TTL > 0 {
 					last = max(last, e.At+e.TTL)
 					if e.Op == history.StepGrant || e.Op == history.StepAsked {
-						first = min(first, e.At+c.begin.TTL)
+						first = min(first, e.At+e.TTL)
 					}
 				}
 			}

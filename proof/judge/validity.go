@@ -1,6 +1,10 @@
 package judge
 
-import "github.com/seed6c881748/redlock/proof/history"
+import (
+	"cmp"
+
+	"github.com/seed6c881748/redlock/proof/history"
+)
 
 // validity looks at each Until that a holder was told, and at each section. An attempt and an extension count the ttl from
 // their start, so less than a ttl is left when they have returned, or later. The library returns no lock after its Until,
@@ -26,7 +30,7 @@ func validity(r *run, f *findings) {
 			entered(r, f, l, e)
 		case e.Until > 0 && l.acquired.begin.TTL > 0:
 			f.facts++
-			if end := e.At + l.longest(e.At); e.Until > end {
+			if end := e.At + l.longest(r, e.At); e.Until > end {
 				p := place{from: l.acquired.begin.At, to: e.At, resource: l.resources[0], clients: []string{l.client}}
 				f.violation(p, "%s had until %s, as was said at %s: that is %s more than its ttl", l, at(e.Until), at(e.At), span(end, e.Until))
 			}
@@ -35,11 +39,11 @@ func validity(r *run, f *findings) {
 }
 
 // longest is the largest ttl that was asked for by then.
-func (l *lock) longest(by int64) int64 {
-	ttl := l.acquired.begin.TTL
+func (l *lock) longest(r *run, by int64) int64 {
+	ttl := l.acquired.mostTTL(r)
 	for _, c := range l.extends {
 		if c.begin.At <= by {
-			ttl = max(ttl, c.begin.TTL)
+			ttl = max(ttl, c.mostTTL(r))
 		}
 	}
 	return ttl
@@ -106,12 +110,18 @@ func (r *run) least(c *call) int64 {
 	if r.header.DriftLeast == 0 {
 		return 0 // Of a library whose drift is not known.
 	}
-	return r.ends(c.begin.At, c.begin.TTL) - rounding
+	return r.ends(c, c.begin.At) - rounding
 }
 
-// ends is when a lock does whose attempt began then.
-func (r *run) ends(from, ttl int64) int64 {
-	return from + ttl - int64(float64(ttl)*r.header.Drift) - r.header.DriftLeast
+// ends is when a lock does whose attempt, or whose extension, began then.
+func (r *run) ends(c *call, from int64) int64 {
+	ttl := c.begin.TTL
+	return from + ttl - int64(float64(ttl)*cmp.Or(c.begin.Drift, r.header.Drift)) - r.header.DriftLeast
+}
+
+// mostTTL is what a call may have made of its ttl: a min hold comes on top of the longest attempt.
+func (c *call) mostTTL(r *run) int64 {
+	return c.begin.TTL + int64(float64(c.begin.MinHold)/(1-cmp.Or(c.begin.Drift, r.header.Drift)))
 }
 
 // untilBy is the end of the lock as it was then. Of one that is kept it is the last end: not each extension need be told.

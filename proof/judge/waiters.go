@@ -10,7 +10,7 @@ import "time"
 func waiters(r *run, f *findings) {
 	for _, res := range r.resources {
 		for _, l := range r.byResource[res] {
-			c, from := l.acquired, l.asked-2*r.nodeTimeout()
+			c, from := l.acquired, l.asked-r.answered(l.acquired)
 			if c.wait == 0 || c.begin.Polls || !r.healthy(c.client, from, l.got) || !r.ran(c.client, from, l.got) {
 				continue
 			}
@@ -50,8 +50,11 @@ func (r *run) left(c *call) int64 {
 	if c.ok() {
 		return c.end.At
 	}
-	return c.end.At - 2*r.nodeTimeout()
+	return c.end.At - r.answered(c)
 }
+
+// answered is how long nodes may take to answer a call that waits.
+func (r *run) answered(c *call) int64 { return 2 * max(c.begin.NodeTimeout, r.nodeTimeout()) }
 
 func (r *run) nodeTimeout() int64 {
 	if d, err := time.ParseDuration(r.header.Settings["node timeout"]); err == nil {

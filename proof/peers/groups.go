@@ -35,7 +35,7 @@ func draw(f flags, g group) (*plan.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.MaxTTL, p.TTL = 0, p.TTL*longer
+	p.MaxTTL, p.TTL, p.Resources = 0, p.TTL*longer, p.Resources[:4]
 	for i, fault := range p.Faults {
 		if fault.Kind == plan.Pause || fault.Kind == plan.Most {
 			p.Faults[i].For *= longer

@@ -15,8 +15,8 @@ import (
 	"github.com/seed6c881748/redlock/redlock/semaphore"
 )
 
-// A behaviour is what a worker does, again and again.
-type behaviour func(c *client, ctx context.Context, rng *rand.Rand, resources []string)
+// A behaviour is what a worker does, again and again. The event is what it asks for, and is given.
+type behaviour func(c *client, ctx context.Context, rng *rand.Rand, e history.Event)
 
 // late is more than a machine that is busy accounts for, and less than a ttl.
 const late = protocol.SignalSlack + 600*time.Millisecond
@@ -65,38 +65,40 @@ var broken = map[string]behaviour{
 	"other-nodes": (*client).hasOneNode,
 
 	// A client says that it has asked for something more than a lock, and has not.
-	"min-hold": func(c *client, ctx context.Context, _ *rand.Rand, resources []string) {
-		e := history.Event{Resources: resources[:1], MinHold: int64(500 * time.Millisecond)}
-		if h := c.await(ctx, c.lib, time.Second, e); h != nil {
+	"min-hold": func(c *client, ctx context.Context, _ *rand.Rand, e history.Event) {
+		e.Resources, e.MinHold = e.Resources[:1], int64(500*time.Millisecond)
+		if h := c.lock(ctx, with(c.lib.Lock, redlock.WithMinHold(0)), e, time.Second); h != nil {
 			c.unlock(ctx, h)
 		}
 	},
-	"max-hold": func(c *client, ctx context.Context, _ *rand.Rand, resources []string) {
-		c.holdsFor(ctx, resources, 100*time.Millisecond)
+	"max-hold": func(c *client, ctx context.Context, _ *rand.Rand, e history.Event) {
+		e.MaxHold = int64(100 * time.Millisecond)
+		c.holdsFor(ctx, with(c.lib.Lock, redlock.WithMaxHold(time.Hour)), e)
 	},
-	"stop-time": func(c *client, ctx context.Context, rng *rand.Rand, resources []string) {
-		c.stops(ctx, rng, resources, 900*time.Millisecond)
+	"stop-time": func(c *client, ctx context.Context, rng *rand.Rand, e history.Event) {
+		e.StopTime = int64(900 * time.Millisecond)
+		c.stops(ctx, rng, with(c.apart.TryLock, redlock.WithStopTime(0)), e)
 	},
-	"wanted": func(c *client, ctx context.Context, rng *rand.Rand, _ []string) {
-		c.holdsUntil(ctx, rng, func(*redlock.Lock) <-chan struct{} { return nil })
+	"wanted": func(c *client, ctx context.Context, rng *rand.Rand, _ history.Event) {
+		c.holdsUntil(ctx, rng, c.plain("room"), func(*redlock.Lock) <-chan struct{} { return nil })
 	},
 	"permits": takesThree(permits{name: "sem/0", k: 2}),
 	"period":  takesThree(permits{name: "sem/1", k: 3, period: time.Second}),
-	"guard": func(c *client, ctx context.Context, rng *rand.Rand, _ []string) {
+	"guard": func(c *client, ctx context.Context, rng *rand.Rand, _ history.Event) {
 		c.comeTo(ctx, rng, func(_ int64, write func() error) error { return write() })
 	},
 }
 
 // sits holds every lock until it ends, so that a node that forgets it is noticed.
-func (c *client) sits(ctx context.Context, _ *rand.Rand, resources []string) {
-	c.works(ctx, c.tryLock(ctx, resources), c.ttl)
+func (c *client) sits(ctx context.Context, _ *rand.Rand, e history.Event) {
+	c.works(ctx, c.tryLock(ctx, nil, e), c.ttl)
 }
 
 // misreports tells something else of a lock than what it is, and goes on for some ttl before it releases it.
 func misreports(ttls time.Duration, change func(c *client, e *history.Event)) behaviour {
-	return func(c *client, ctx context.Context, _ *rand.Rand, resources []string) {
-		e := c.begin(history.OpTryLock, connect, history.Event{Resources: resources, TTL: c.cfg.TTL})
-		lock, err := c.lib.TryLock(ctx, resources, c.ttl)
+	return func(c *client, ctx context.Context, _ *rand.Rand, e history.Event) {
+		e = c.begin(history.OpTryLock, connect, e)
+		lock, err := c.lib.TryLock(ctx, e.Resources, c.ttl)
 		if err != nil {
 			c.end(e, err)
 			return
@@ -105,7 +107,7 @@ func misreports(ttls time.Duration, change func(c *client, e *history.Event)) be
 		change(c, &e)
 		c.end(e, nil)
 		rest(ctx, ttls*c.ttl)
-		e = c.begin(history.OpUnlock, connect, history.Event{Lock: e.Call, Resources: resources})
+		e = c.begin(history.OpUnlock, connect, history.Event{Lock: e.Call, Resources: e.Resources})
 		c.end(e, lock.Unlock(ctx))
 	}
 }
@@ -113,16 +115,16 @@ func misreports(ttls time.Duration, change func(c *client, e *history.Event)) be
 // distorts waits for a lock of one resource that has no fence, by a call that returns so much later and has such options, and
 // holds it to its end.
 func distorts(within time.Duration, by func(*redlock.Lock) time.Duration, opts ...redlock.Option) behaviour {
-	return func(c *client, ctx context.Context, rng *rand.Rand, _ []string) {
+	return func(c *client, ctx context.Context, rng *rand.Rand, e history.Event) {
 		plain := c.cfg.Resources[len(c.cfg.Fenced)+rng.IntN(len(c.cfg.Resources)-len(c.cfg.Fenced)):]
 		ask := func(ctx context.Context, resources []string, ttl time.Duration, more ...redlock.Option) (*redlock.Lock, error) {
-			lock, err := c.lib.Lock(ctx, resources, ttl, append(more, opts...)...)
+			lock, err := with(c.lib.Lock, opts...)(ctx, resources, ttl, more...)
 			if err == nil {
 				rest(context.WithoutCancel(ctx), by(lock))
 			}
 			return lock, err
 		}
-		if h := c.acquire(ctx, history.OpLock, ask, plain[:1], within); h != nil {
+		if h := c.acquire(ctx, history.OpLock, ask, c.plain(plain[0]), within); h != nil {
 			rest(ctx, time.Until(h.Until()))
 			c.forget(h)
 		}
@@ -133,10 +135,10 @@ func nothing(*redlock.Lock) time.Duration { return 0 }
 
 // outlives does something so long after the end of its lock, which it says to keep alive, or not.
 func outlives(keeps bool, by time.Duration, then func(c *client, ctx context.Context, h *held)) behaviour {
-	return func(c *client, ctx context.Context, _ *rand.Rand, resources []string) {
-		if h := c.tryLock(ctx, resources); h != nil {
+	return func(c *client, ctx context.Context, _ *rand.Rand, e history.Event) {
+		if h := c.tryLock(ctx, nil, e); h != nil {
 			if keeps {
-				c.rec.Log(history.Event{Kind: history.Keep, Lock: h.call, Resources: resources})
+				c.rec.Log(history.Event{Kind: history.Keep, Lock: h.call, Resources: e.Resources})
 			}
 			rest(context.WithoutCancel(ctx), time.Until(h.Until())+by)
 			then(c, ctx, h)
@@ -162,9 +164,9 @@ func (c *client) saysReleased(ctx context.Context, h *held) {
 }
 
 // saysSoFirst says that a lock is released, and releases it then.
-func (c *client) saysSoFirst(ctx context.Context, _ *rand.Rand, resources []string) {
-	if h := c.tryLock(ctx, resources); h != nil {
-		c.end(c.begin(history.OpUnlock, connect, history.Event{Lock: h.call, Resources: resources, Until: c.until(h)}), nil)
+func (c *client) saysSoFirst(ctx context.Context, _ *rand.Rand, e history.Event) {
+	if h := c.tryLock(ctx, nil, e); h != nil {
+		c.end(c.begin(history.OpUnlock, connect, history.Event{Lock: h.call, Resources: e.Resources, Until: c.until(h)}), nil)
 		rest(context.WithoutCancel(ctx), 50*time.Millisecond)
 		_ = h.Unlock(ctx)
 		c.forget(h)
@@ -172,14 +174,15 @@ func (c *client) saysSoFirst(ctx context.Context, _ *rand.Rand, resources []stri
 }
 
 // asksOneNode locks by a quorum of one: whichever node it meets.
-func (c *client) asksOneNode(ctx context.Context, rng *rand.Rand, resources []string) {
+func (c *client) asksOneNode(ctx context.Context, rng *rand.Rand, e history.Event) {
 	conn, err := redis.Dial("tcp", c.cfg.Nodes[rng.IntN(len(c.cfg.Nodes))])
 	if err != nil {
 		return
 	}
 	defer func() { _ = conn.Close() }()
 	token := fmt.Sprint(rng.Uint64())
-	e := c.begin(history.OpTryLock, connect, history.Event{Resources: resources[:1], TTL: c.cfg.TTL})
+	resources := e.Resources[:1]
+	e = c.begin(history.OpTryLock, connect, c.plain(resources...))
 	e.Until, e.Fence, e.Token = e.At+c.cfg.TTL, e.At, token
 	if _, err = redis.String(conn.Do("SET", resources[0], token, "NX", "PX", c.ttl.Milliseconds())); err != nil {
 		e.Until = 0
@@ -188,28 +191,28 @@ func (c *client) asksOneNode(ctx context.Context, rng *rand.Rand, resources []st
 	}
 	c.end(e, nil)
 	rest(ctx, c.ttl/4)
-	e = c.begin(history.OpUnlock, connect, history.Event{Lock: e.Call, Resources: resources[:1]})
+	e = c.begin(history.OpUnlock, connect, history.Event{Lock: e.Call, Resources: resources})
 	_, err = conn.Do("DEL", resources[0])
 	c.end(e, err)
 }
 
 // robs deletes whatever key is in the way before something else.
 func robs(then behaviour) behaviour {
-	return func(c *client, ctx context.Context, rng *rand.Rand, resources []string) {
+	return func(c *client, ctx context.Context, rng *rand.Rand, e history.Event) {
 		for _, addr := range c.cfg.Nodes {
 			if conn, err := redis.Dial("tcp", addr); err == nil {
-				_, _ = conn.Do("DEL", redis.Args{}.AddFlat(resources)...)
+				_, _ = conn.Do("DEL", redis.Args{}.AddFlat(e.Resources)...)
 				_ = conn.Close()
 			}
 		}
-		then(c, ctx, rng, resources)
+		then(c, ctx, rng, e)
 	}
 }
 
 // triesAgain waits in no line: it asks again after a pause, so that chance decides who of those that wait is next. It works
 // under the lock, and rests.
 func triesAgain(pause, work, idle time.Duration) behaviour {
-	return func(c *client, ctx context.Context, rng *rand.Rand, _ []string) {
+	return func(c *client, ctx context.Context, rng *rand.Rand, e history.Event) {
 		ask := func(ctx context.Context, resources []string, ttl time.Duration, _ ...redlock.Option) (*redlock.Lock, error) {
 			lock, err := c.lib.TryLock(ctx, resources, ttl)
 			if err != nil {
@@ -221,7 +224,7 @@ func triesAgain(pause, work, idle time.Duration) behaviour {
 			}
 			return lock, err
 		}
-		if h := c.acquire(ctx, history.OpLock, ask, c.cfg.Resources[:1], time.Minute); h != nil {
+		if h := c.acquire(ctx, history.OpLock, ask, c.plain(c.cfg.Resources[0]), time.Minute); h != nil {
 			c.works(ctx, h, between(rng, 0, work))
 			rest(ctx, idle)
 		}
@@ -229,12 +232,13 @@ func triesAgain(pause, work, idle time.Duration) behaviour {
 }
 
 // writesUnfenced writes what it has to write, whether its lock is over or not, and without the lock's fence.
-func (c *client) writesUnfenced(ctx context.Context, rng *rand.Rand, resources []string) {
-	h := c.tryLock(ctx, resources[:1])
+func (c *client) writesUnfenced(ctx context.Context, rng *rand.Rand, e history.Event) {
+	e.Resources = e.Resources[:1]
+	h := c.tryLock(ctx, nil, e)
 	if h == nil {
 		return
 	}
-	ask := history.Event{Kind: history.Read, Lock: h.call, Resources: resources[:1]}
+	ask := history.Event{Kind: history.Read, Lock: h.call, Resources: e.Resources}
 	value := c.rec.Ask(ask).Value
 	rest(ctx, c.ttl+between(rng, 0, c.ttl))
 	ask.Kind, ask.Value = history.Write, value+1
@@ -243,33 +247,34 @@ func (c *client) writesUnfenced(ctx context.Context, rng *rand.Rand, resources [
 }
 
 // takesTheNextFence reads with a larger fence than its lock's, which is still smaller than those of later locks.
-func (c *client) takesTheNextFence(ctx context.Context, _ *rand.Rand, resources []string) {
-	if h := c.tryLock(ctx, resources); h != nil {
-		c.rec.Ask(history.Event{Kind: history.Read, Lock: h.call, Resources: resources[:1], Fence: h.Fence() + 1})
+func (c *client) takesTheNextFence(ctx context.Context, _ *rand.Rand, e history.Event) {
+	if h := c.tryLock(ctx, nil, e); h != nil {
+		c.rec.Ask(history.Event{Kind: history.Read, Lock: h.call, Resources: e.Resources[:1], Fence: h.Fence() + 1})
 		c.unlock(ctx, h)
 	}
 }
 
 // leavesKeys takes locks that live for long, and forgets them.
-func (c *client) leavesKeys(ctx context.Context, rng *rand.Rand, _ []string) {
-	resources := []string{fmt.Sprint("forgotten", rng.Uint64())}
-	c.get(ctx, history.OpTryLock, c.long.TryLock, history.Event{Resources: resources, TTL: int64(time.Hour)}, connect)
+func (c *client) leavesKeys(ctx context.Context, rng *rand.Rand, _ history.Event) {
+	e := c.plain(fmt.Sprint("forgotten", rng.Uint64()))
+	e.TTL = int64(time.Hour)
+	c.tryLock(ctx, c.long.TryLock, e)
 }
 
 // saysNothing tells of sections, and not of the locks that they are under.
-func (c *client) saysNothing(ctx context.Context, _ *rand.Rand, resources []string) {
-	if lock, err := c.lib.TryLock(ctx, resources, c.ttl); err == nil {
+func (c *client) saysNothing(ctx context.Context, _ *rand.Rand, e history.Event) {
+	if lock, err := c.lib.TryLock(ctx, e.Resources, c.ttl); err == nil {
 		c.section(ctx, &held{Lock: lock, call: c.nextCall()}, 0, "")
 		_ = lock.Unlock(ctx)
 	}
 }
 
 // releasesTwice says of a lock that was released that it was released again.
-func (c *client) releasesTwice(ctx context.Context, _ *rand.Rand, resources []string) {
-	if h := c.tryLock(ctx, resources); h != nil {
+func (c *client) releasesTwice(ctx context.Context, _ *rand.Rand, e history.Event) {
+	if h := c.tryLock(ctx, nil, e); h != nil {
 		c.unlock(ctx, h)
-		e := c.begin(history.OpRelease, connect, history.Event{Lock: h.call, Resources: resources})
-		if err := c.lib.Release(ctx, resources, h.Token()); errors.Is(err, redlock.ErrNoQuorum) {
+		e = c.begin(history.OpRelease, connect, history.Event{Lock: h.call, Resources: e.Resources})
+		if err := c.lib.Release(ctx, e.Resources, h.Token()); errors.Is(err, redlock.ErrNoQuorum) {
 			c.end(e, err)
 			return
 		}
@@ -279,7 +284,7 @@ func (c *client) releasesTwice(ctx context.Context, _ *rand.Rand, resources []st
 
 // takesThree says that it takes a permit of a semaphore, and takes one of three that are free at once.
 func takesThree(of permits) behaviour {
-	return func(c *client, ctx context.Context, _ *rand.Rand, _ []string) {
+	return func(c *client, ctx context.Context, _ *rand.Rand, _ history.Event) {
 		s, err := semaphore.New(c.lib, of.name, 3, c.ttl) //nolint:contextcheck // It asks nobody.
 		if err != nil {
 			return
@@ -295,7 +300,7 @@ func takesThree(of permits) behaviour {
 
 // hasOneNode leaves notes of a set whose quorums need not meet that of the run's nodes. Without a lock nobody would
 // read them.
-func (c *client) hasOneNode(ctx context.Context, rng *rand.Rand, resources []string) {
+func (c *client) hasOneNode(ctx context.Context, rng *rand.Rand, e history.Event) {
 	lib, err := redlock.New([]redlock.Node{redlock.NewNode(c.cfg.Nodes[0])}, redlock.WithNodeTimeout(c.nodeTimeout()))
 	if err != nil {
 		return
@@ -303,6 +308,6 @@ func (c *client) hasOneNode(ctx context.Context, rng *rand.Rand, resources []str
 	defer func() { _ = lib.Close(context.WithoutCancel(ctx)) }()
 	_ = lib.Ready(ctx) // It connects.
 	for rest(ctx, 100*time.Millisecond) {
-		c.tries(ctx, rng, resources)
+		c.tries(ctx, rng, e)
 	}
 }

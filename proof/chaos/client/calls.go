@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/seed6c881748/redlock/proof/chaos/protocol"
@@ -17,10 +16,12 @@ const connect = time.Second
 // A held lock, and the call that acquired it.
 type held struct {
 	*redlock.Lock
-	call int
+	call  int
+	given history.Event // That call.
 	// careless is one whose sections do not look whether it is still held.
 	careless bool
 	kept     context.Context //nolint:containedctx // It ends with the lock; nil if nothing keeps that alive.
+	stop     context.CancelCauseFunc
 }
 
 // An attempt is a call of Lock or TryLock.
@@ -37,8 +38,10 @@ func (c *client) begin(op string, within time.Duration, e history.Event) history
 
 // returned is e as the return of its call, now.
 func (c *client) returned(e history.Event) history.Event {
-	e.At, e.Kind, e.Bound, e.TTL = c.rec.Clock.Now(), history.Return, 0, 0
-	return e
+	return history.Event{
+		At: c.rec.Clock.Now(), Kind: history.Return, Op: e.Op, Call: e.Call, Lock: e.Lock, Owner: e.Owner, Resources: e.Resources,
+		Until: e.Until, Fence: e.Fence, Token: e.Token, Holder: e.Holder,
+	}
 }
 
 // end logs that the call has returned: now, unless e says when.
@@ -52,35 +55,26 @@ func (c *client) end(e history.Event, err error) {
 
 // acquired logs that the call has got the lock.
 func (c *client) acquired(e history.Event, lock *redlock.Lock) *held {
+	h := &held{Lock: lock, call: e.Call, given: e, careless: e.Call%3 == 0}
 	e.Until, e.Fence, e.Token, e.Holder = c.rec.Clock.Of(lock.Until()), lock.Fence(), lock.Token(), lock.Holder()
 	c.end(e, nil)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.holder[lock.Holder()] = e.Call
-	return &held{Lock: lock, call: e.Call, careless: e.Call%3 == 0}
+	c.holder[lock.Holder()] = h
+	return h
 }
 
-// of is the Redlock that locks such resources.
-func (c *client) of(resources []string) *redlock.Redlock {
-	if slices.Contains(c.cfg.Bare, resources[0]) {
-		return c.bare
+// acquire makes a call that may take a time, by do if that is not nil, and returns nil if it failed.
+func (c *client) acquire(ctx context.Context, op string, do attempt, e history.Event, within time.Duration) *held {
+	e = c.begin(op, within, e)
+	switch {
+	case do != nil:
+	case op == history.OpLock:
+		do = c.of(e).Lock
+	default:
+		do = c.of(e).TryLock
 	}
-	return c.lib
-}
-
-// callOptions are those of a call. Of some resources the locks have fences.
-func (c *client) callOptions(resources []string) []redlock.Option {
-	opts := []redlock.Option{redlock.WithRetryCount(-1)}
-	if slices.Contains(c.cfg.Fenced, resources[0]) {
-		opts = append(opts, redlock.WithFencing())
-	}
-	return opts
-}
-
-// acquire makes an attempt that may take a time, and returns nil if it failed.
-func (c *client) acquire(ctx context.Context, op string, do attempt, resources []string, within time.Duration) *held {
-	e := c.begin(op, within, history.Event{Resources: resources, TTL: c.cfg.TTL})
-	lock, err := do(context.WithValue(ctx, callKey{}, e.Call), resources, c.ttl, c.callOptions(resources)...)
+	lock, err := do(context.WithValue(ctx, callKey{}, e.Call), e.Resources, time.Duration(e.TTL), c.given(e)...)
 	if err != nil {
 		c.end(e, err)
 		return nil
@@ -88,19 +82,28 @@ func (c *client) acquire(ctx context.Context, op string, do attempt, resources [
 	return c.acquired(e, lock)
 }
 
-func (c *client) tryLock(ctx context.Context, resources []string) *held {
-	return c.acquire(ctx, history.OpTryLock, c.of(resources).TryLock, resources, connect+3*c.nodeTimeout())
+// with is the attempt with options besides, which are the last word.
+func with(do attempt, opts ...redlock.Option) attempt {
+	return func(ctx context.Context, resources []string, ttl time.Duration, more ...redlock.Option) (*redlock.Lock, error) {
+		return do(ctx, resources, ttl, append(more, opts...)...)
+	}
+}
+
+// tryLock is acquire by a TryLock.
+func (c *client) tryLock(ctx context.Context, do attempt, e history.Event) *held {
+	return c.acquire(ctx, history.OpTryLock, do, e, connect+3*c.timeout(e))
 }
 
 // lock waits for the lock for a while.
-func (c *client) lock(ctx context.Context, resources []string, patience time.Duration) *held {
+func (c *client) lock(ctx context.Context, do attempt, e history.Event, patience time.Duration) *held {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	return c.acquire(ctx, history.OpLock, c.of(resources).Lock, resources, patience)
+	return c.acquire(ctx, history.OpLock, do, e, patience)
 }
 
 func (c *client) extend(ctx context.Context, h *held, ttl time.Duration) bool {
-	e := c.begin(history.OpExtend, c.nodeTimeout(), history.Event{Lock: h.call, Resources: h.Resources(), TTL: int64(ttl)})
+	e := history.Event{Lock: h.call, Resources: h.Resources(), TTL: int64(ttl), Drift: h.given.Drift}
+	e = c.begin(history.OpExtend, c.timeout(h.given), e)
 	err := h.Extend(context.WithoutCancel(ctx), ttl)
 	if err == nil {
 		e.Until = c.until(h)
@@ -110,7 +113,7 @@ func (c *client) extend(ctx context.Context, h *held, ttl time.Duration) bool {
 }
 
 func (c *client) unlock(ctx context.Context, h *held) {
-	e := c.begin(history.OpUnlock, c.nodeTimeout(), history.Event{Lock: h.call, Resources: h.Resources(), Until: c.until(h)})
+	e := c.begin(history.OpUnlock, c.timeout(h.given), history.Event{Lock: h.call, Resources: h.Resources(), Until: c.until(h)})
 	err := h.Unlock(ctx)
 	c.end(e, err)
 	c.forget(h)

@@ -31,13 +31,14 @@ type client struct {
 
 	bare *redlock.Redlock // Without quarantine.
 	long *redlock.Redlock // Of workLong.
-	*features
+	open []*redlock.Redlock
+	features
 
 	calls atomic.Int64
 
 	mu      sync.Mutex
-	holder  map[string]int // The calls that acquired the locks that are held, by the digest of their tokens.
-	waiting map[int]bool   // The calls that are known to wait.
+	holder  map[string]*held // By the digest of their tokens.
+	waiting map[int]bool     // The calls that are known to wait.
 }
 
 // Run works as the configuration on stdin says, until stdin ends.
@@ -84,12 +85,19 @@ func Run(stdin io.Reader, stdout io.Writer) error {
 	}
 	stop()
 	workers.Wait()
-	return errors.Join(c.lib.Close(context.Background()), c.bare.Close(context.Background()), c.long.Close(context.Background()), c.apart.Close(context.Background()), c.far.Close(context.Background()), c.rec.failed())
+	for _, lib := range c.open {
+		err = errors.Join(err, lib.Close(context.Background()))
+	}
+	return errors.Join(err, c.rec.failed())
 }
 
 func (c *client) startWorkers(ctx context.Context, workers *sync.WaitGroup) {
 	cfg := c.cfg
-	for i := range cfg.Workers {
+	n := cfg.Workers
+	if cfg.Broken == "" {
+		n *= 3 // It shows in less time if there are fewer.
+	}
+	for i := range n {
 		workers.Go(func() { c.work(ctx, rand.New(rand.NewPCG(cfg.Seed, uint64(i)))) })
 	}
 	for i, res := range cfg.Expiring {
@@ -100,11 +108,6 @@ func (c *client) startWorkers(ctx context.Context, workers *sync.WaitGroup) {
 	}
 	if len(cfg.Led) > 0 { // What nobody else wants shows whether nodes get back keys that they have lost.
 		workers.Go(func() { c.leads(ctx, "own/"+cfg.Client, true) })
-	}
-	if cfg.Workers > 0 && cfg.Broken == "" {
-		for i := range featureWorkers {
-			workers.Go(func() { c.useFeatures(ctx, rand.New(rand.NewPCG(cfg.Seed, uint64(200+i)))) })
-		}
 	}
 	for i := range cfg.Callers {
 		workers.Go(func() { c.crowds(ctx, fmt.Sprint("crowd/", i)) })
@@ -122,45 +125,37 @@ func newClient(cfg protocol.Config) (*client, error) {
 	}
 	c := &client{
 		cfg: cfg, rec: rec, ttl: time.Duration(cfg.TTL),
-		holder: make(map[string]int), waiting: make(map[int]bool),
+		holder: make(map[string]*held), waiting: make(map[int]bool),
 		wall: between(rand.New(rand.NewPCG(cfg.Seed, 300)), -400*time.Millisecond, 400*time.Millisecond),
 	}
-	if c.lib, err = c.open(nil, c.options()...); err != nil {
-		return nil, err
-	}
-	if c.bare, err = c.open(nil, redlock.WithOwner(cfg.Client), redlock.WithHook(c.hook)); err != nil {
-		return nil, err
-	}
-	if c.features, err = c.newFeatures(); err != nil {
-		return nil, err
-	}
-	c.long, err = c.open(nil, redlock.WithPrefix("long:"), redlock.WithFencing())
-	return c, err
+	return c, c.connectAll()
 }
 
-// options are those of the Redlocks whose locks exclude those of other clients.
-func (c *client) options() []redlock.Option {
-	opts := []redlock.Option{redlock.WithOwner(c.cfg.Client), redlock.WithHook(c.hook)}
-	if c.cfg.MaxTTL > 0 && c.cfg.Broken != "hasty" {
-		opts = append(opts, redlock.WithQuarantine(time.Duration(c.cfg.MaxTTL)))
-	}
-	return opts
-}
-
-// open returns a Redlock on the run's nodes, over such connections.
-func (c *client) open(conns []redis.DialOption, opts ...redlock.Option) (*redlock.Redlock, error) {
+// connect returns a Redlock on the run's nodes, over such connections.
+func (c *client) connect(conns []redis.DialOption, opts ...redlock.Option) (*redlock.Redlock, error) {
 	nodes := make([]redlock.Node, len(c.cfg.Nodes))
 	for i, addr := range c.cfg.Nodes {
-		nodes[i] = redlock.NewNode(addr, conns...)
+		nodes[i] = c.node(addr, conns)
 	}
 	lib, err := redlock.New(nodes, append(opts, redlock.WithNodeTimeout(c.nodeTimeout()))...)
 	if err == nil {
 		settings.Inside(lib).WallOffset.Store(int64(c.wall))
+		c.open = append(c.open, lib)
 	}
 	return lib, err
 }
 
-func (c *client) nodeTimeout() time.Duration { return time.Duration(c.cfg.NodeTimeout) }
+// node is connected to as the client is.
+func (c *client) node(addr string, conns []redis.DialOption) redlock.Node {
+	switch c.cfg.Conn {
+	case protocol.Mute:
+		conns = append(conns, redis.DialUsername(protocol.Mute), redis.DialPassword("any"))
+	case protocol.Single:
+		dial := func(ctx context.Context) (redis.Conn, error) { return redis.DialContext(ctx, "tcp", addr, conns...) }
+		return redlock.Node{Name: addr, Pool: &redis.Pool{MaxActive: 1, DialContext: dial}}
+	}
+	return redlock.NewNode(addr, conns...)
+}
 
 func (c *client) admit(node int) {
 	for range 20 {
@@ -204,18 +199,16 @@ func (c *client) waitsNow(call int) bool {
 
 func (c *client) logExtension(e redlock.Event, at int64) {
 	c.mu.Lock()
-	lock := c.holder[e.Holder]
+	h := c.holder[e.Holder]
 	c.mu.Unlock()
-	if lock == 0 {
+	if h == nil {
 		return
 	}
-	call := c.nextCall()
-	x := history.Event{
-		At: at - int64(e.Took), Kind: history.Call, Op: history.OpExtend, Call: call, Lock: lock,
-		Resources: e.Resources, TTL: c.cfg.TTL, Detail: "keep alive",
-	}
+	x := h.given // A lock is kept for what it was asked for.
+	x.At, x.Op, x.Call, x.Lock, x.Bound, x.Detail = at-int64(e.Took), history.OpExtend, c.nextCall(), h.call, 0, "keep alive"
 	c.rec.Log(x)
-	x.At, x.Kind, x.TTL = at, history.Return, 0
+	x = c.returned(x)
+	x.At = at
 	setResult(&x, e.Err)
 	if x.OK {
 		x.Until = c.rec.Clock.Of(e.Until)

@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"fmt"
 	"math/rand/v2"
 	"net"
 	"sync"
@@ -15,25 +14,7 @@ import (
 	"github.com/seed6c881748/redlock/redlock/semaphore"
 )
 
-// featureWorkers is how many workers of a process use what is beyond Lock and Unlock.
-const featureWorkers = 8
-
-// What these workers use, one as often as another. Each has resources of its own, which all processes want.
-var featureActivities = []func(c *client, ctx context.Context, rng *rand.Rand){
-	(*client).holdsAtLeast, (*client).holdsAtLeast, (*client).holdsAtLeast,
-	(*client).holdsAtMost, (*client).holdsAtMost,
-	(*client).stopsInTime, (*client).stopsInTime,
-	(*client).makesRoom, (*client).makesRoom, (*client).makesRoom, (*client).makesRoom,
-	(*client).polls,
-	(*client).takesEight,
-	(*client).extendsBySome, (*client).extendsBySome,
-	(*client).takesPermit, (*client).takesPermit, (*client).takesPermit,
-	(*client).asksInVain,
-	(*client).guards,
-	(*client).inspects,
-}
-
-// features is what they need.
+// features is what workers need beside a Redlock.
 type features struct {
 	apart, far *redlock.Redlock // The connections of each go over a line of its own.
 	apartLine  line
@@ -42,115 +23,65 @@ type features struct {
 	guard      redlock.Guard
 }
 
-func (c *client) newFeatures() (f *features, err error) {
-	f = new(features)
-	if f.apart, err = c.open(f.apartLine.conns(), append(c.options(), redlock.WithConnectTimeout(0))...); err != nil {
-		return nil, err
+// connectAll makes the Redlocks. The options of most exclude the locks of other clients.
+func (c *client) connectAll() (err error) {
+	usual := []redlock.Option{redlock.WithOwner(c.cfg.Client), redlock.WithHook(c.hook)}
+	if c.bare, err = c.connect(nil, usual...); err != nil {
+		return err
+	}
+	if c.cfg.MaxTTL > 0 && c.cfg.Broken != "hasty" {
+		usual = append(usual, redlock.WithQuarantine(time.Duration(c.cfg.MaxTTL)))
 	}
 	slow := new(line)
-	if f.far, err = c.open(slow.conns(), c.options()...); err != nil {
-		return nil, err
+	for _, r := range []struct {
+		lib   **redlock.Redlock
+		conns []redis.DialOption
+		opts  []redlock.Option
+	}{
+		{&c.lib, nil, usual},
+		{&c.apart, c.apartLine.conns(), append(usual, redlock.WithConnectTimeout(0))},
+		{&c.far, slow.conns(), usual},
+		{&c.long, nil, []redlock.Option{redlock.WithPrefix("long:"), redlock.WithFencing()}},
+	} {
+		if *r.lib, err = c.connect(r.conns, r.opts...); err != nil {
+			return err
+		}
 	}
-	go func() { // Requests take up to 150 ms.
+	go func() { // Requests take up to a third of the node timeout.
 		for {
 			slow.Lock()
-			time.Sleep(150 * time.Millisecond)
+			time.Sleep(c.nodeTimeout() / 3)
 			slow.Unlock()
 			time.Sleep(10 * time.Millisecond)
 		}
 	}()
-	f.semaphores = []*permits{{name: "sem/0", k: 2}, {name: "sem/1", k: 3, period: 300 * time.Millisecond}}
-	for _, p := range f.semaphores {
-		if p.Semaphore, err = semaphore.New(c.lib, p.name, p.k, c.ttl, redlock.WithMinHold(p.period)); err != nil {
-			return nil, err
+	c.semaphores = []*permits{{name: "sem/0", k: 2}, {name: "sem/1", k: 3, period: 300 * time.Millisecond}}
+	for _, p := range c.semaphores {
+		p.Semaphore, err = semaphore.New(c.lib, p.name, p.k, c.ttl, redlock.WithMinHold(p.period))
+		if err != nil {
+			return err
 		}
 	}
-	return f, nil
-}
-
-// useFeatures does one thing after another until ctx ends.
-func (c *client) useFeatures(ctx context.Context, rng *rand.Rand) {
-	for rest(ctx, between(rng, 5*time.Millisecond, 100*time.Millisecond)) {
-		featureActivities[rng.IntN(len(featureActivities))](c, ctx, rng)
-	}
-}
-
-// some returns one of n resources that are for one feature.
-func some(rng *rand.Rand, kind string, n int) []string {
-	return []string{fmt.Sprint(kind, "/", rng.IntN(n))}
-}
-
-// get makes an attempt with options, of which the event tells the judge. Nobody hears how often it has asked.
-func (c *client) get(ctx context.Context, op string, do attempt, e history.Event, within time.Duration, opts ...redlock.Option) *held {
-	e = c.begin(op, within, e)
-	lock, err := do(ctx, e.Resources, time.Duration(e.TTL), append(opts, redlock.WithRetryCount(-1))...)
-	if err != nil {
-		c.end(e, err)
-		return nil
-	}
-	return c.acquired(e, lock)
-}
-
-// await is get by a Lock that waits for a while.
-func (c *client) await(ctx context.Context, lib *redlock.Redlock, patience time.Duration, e history.Event, opts ...redlock.Option) *held {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	e.TTL = c.cfg.TTL
-	return c.get(ctx, history.OpLock, lib.Lock, e, patience, opts...)
-}
-
-// keep keeps the lock alive. The result waits until it is told how that has ended.
-func (c *client) keep(ctx context.Context, h *held) (done func()) {
-	h.kept = h.KeepAlive(context.WithoutCancel(ctx))
-	if h.call%2 == 0 {
-		_ = h.KeepAlive(context.WithoutCancel(ctx)) // Of which the first one must not suffer.
-	}
-	return c.watch(h)
-}
-
-// restKept waits until the hold has ended, or far too long.
-func (c *client) restKept(h *held) { rest(h.kept, 2*c.ttl) }
-
-// holdsAtLeast does a short job that nobody may do again for a while.
-func (c *client) holdsAtLeast(ctx context.Context, rng *rand.Rand) {
-	d := between(rng, 200*time.Millisecond, 650*time.Millisecond)
-	e := history.Event{Resources: some(rng, "once", 4), MinHold: int64(d)}
-	if rng.IntN(3) == 0 {
-		c.doesFor(ctx, e, short(rng), redlock.WithMinHold(d))
-		return
-	}
-	h := c.await(ctx, []*redlock.Redlock{c.far, c.lib}[rng.IntN(2)], between(rng, 200*time.Millisecond, 2*time.Second), e, redlock.WithMinHold(d))
-	c.ends(ctx, rng, h)
-}
-
-// ends is how a holder has done: it mostly unlocks, or leaves that to another process or to the end of the lock.
-func (c *client) ends(ctx context.Context, rng *rand.Rand, h *held) {
-	switch lot := rng.IntN(8); {
-	case h == nil:
-	case lot == 0 && c.cfg.HandOn:
-		c.section(ctx, h, short(rng), h.Token())
-		c.forget(h)
-	case lot == 1:
-		c.forget(h)
-	default:
-		c.works(ctx, h, short(rng))
-	}
+	return nil
 }
 
 // holdsAtMost goes on until it is told that it has held the lock for long enough.
-func (c *client) holdsAtMost(ctx context.Context, rng *rand.Rand) {
-	d := between(rng, 50*time.Millisecond, c.ttl*2/3)
-	c.holdsFor(ctx, some(rng, "max", 4), d, redlock.WithMaxHold(d))
+func (c *client) holdsAtMost(ctx context.Context, rng *rand.Rand, e history.Event) {
+	e.MaxHold = int64(between(rng, 50*time.Millisecond, c.ttl*2/3))
+	c.holdsFor(ctx, nil, e)
 }
 
-func (c *client) holdsFor(ctx context.Context, resources []string, d time.Duration, opts ...redlock.Option) {
-	if h := c.await(ctx, c.lib, time.Second, history.Event{Resources: resources, MaxHold: int64(d)}, opts...); h != nil {
+func (c *client) holdsFor(ctx context.Context, do attempt, e history.Event) {
+	if h := c.lock(ctx, do, e, time.Second); h != nil {
 		done := c.keep(ctx, h)
 		c.restKept(h)
 		c.unlock(ctx, h)
 		done()
 	}
 }
+
+// restKept waits until the hold has ended, or far too long.
+func (c *client) restKept(h *held) { rest(h.kept, 2*c.ttl) }
 
 // A line leads to the nodes. As long as it is locked, all that is written is held up.
 type line struct{ sync.RWMutex }
@@ -174,52 +105,42 @@ func (c lineConn) Write(b []byte) (int, error) {
 }
 
 // stopsInTime is told to stop as long before the end as it needs, when the nodes cannot be reached any more.
-func (c *client) stopsInTime(ctx context.Context, rng *rand.Rand) {
-	d := between(rng, c.ttl/8, c.ttl*3/4)
-	c.stops(ctx, rng, some(rng, "stop", 4), d, redlock.WithStopTime(d))
+func (c *client) stopsInTime(ctx context.Context, rng *rand.Rand, e history.Event) {
+	e.StopTime = int64(between(rng, c.ttl/8, time.Duration(e.TTL)*3/4))
+	c.stops(ctx, rng, c.apart.TryLock, e)
 }
 
-func (c *client) stops(ctx context.Context, rng *rand.Rand, resources []string, d time.Duration, opts ...redlock.Option) {
+func (c *client) stops(ctx context.Context, rng *rand.Rand, do attempt, e history.Event) {
 	if !c.busy.TryLock() {
 		return
 	}
 	defer c.busy.Unlock()
-	e := history.Event{Resources: resources, TTL: c.cfg.TTL, StopTime: int64(d)}
-	h := c.get(ctx, history.OpTryLock, c.apart.TryLock, e, connect+3*c.nodeTimeout(), opts...)
+	h := c.tryLock(ctx, do, e)
 	if h == nil {
 		return
 	}
 	done := c.keep(ctx, h)
 	c.apartLine.Lock()
+	// An attempt that no node answers ends with the node timeout: this Redlock waits for no connections.
+	vain := c.wish(rng)
+	if unlikely := c.acquire(ctx, history.OpTryLock, c.apart.TryLock, vain, c.timeout(vain)); unlikely != nil {
+		c.forget(unlikely)
+	}
 	c.restKept(h)
-	rest(ctx, between(rng, 0, d*5/4)) // Mostly it is done before the end.
+	rest(ctx, between(rng, 0, time.Duration(e.StopTime)*5/4)) // Mostly it is done before the end.
 	c.apartLine.Unlock()
 	c.unlock(ctx, h)
 	done()
 }
 
-// asksInVain makes an attempt that no node answers: it ends with the node timeout. Its Redlock does not wait for connections,
-// for which it would have longer.
-func (c *client) asksInVain(ctx context.Context, rng *rand.Rand) {
-	if !c.busy.TryLock() {
-		return
-	}
-	defer c.busy.Unlock()
-	c.apartLine.Lock()
-	defer c.apartLine.Unlock()
-	e := history.Event{Resources: some(rng, "vain", 4), TTL: c.cfg.TTL}
-	if h := c.get(ctx, history.OpTryLock, c.apart.TryLock, e, c.nodeTimeout()); h != nil {
-		c.forget(h)
-	}
-}
-
 // makesRoom holds a lock until somebody else wants it.
-func (c *client) makesRoom(ctx context.Context, rng *rand.Rand) {
-	c.holdsUntil(ctx, rng, (*redlock.Lock).Wanted)
+func (c *client) makesRoom(ctx context.Context, rng *rand.Rand, e history.Event) {
+	e.Resources, e.Polls = c.cfg.Resources[:1], false // Somebody in this process is likely to want it, too.
+	c.holdsUntil(ctx, rng, e, (*redlock.Lock).Wanted)
 }
 
-func (c *client) holdsUntil(ctx context.Context, rng *rand.Rand, hears func(*redlock.Lock) <-chan struct{}) {
-	h := c.lock(ctx, some(rng, "room", 1), 2*time.Second)
+func (c *client) holdsUntil(ctx context.Context, rng *rand.Rand, e history.Event, hears func(*redlock.Lock) <-chan struct{}) {
+	h := c.lock(ctx, nil, e, 2*time.Second)
 	if h == nil {
 		return
 	}
@@ -239,51 +160,9 @@ func (c *client) holdsUntil(ctx context.Context, rng *rand.Rand, hears func(*red
 	done()
 }
 
-// polls waits without being woken, or beside others that do so.
-func (c *client) polls(ctx context.Context, rng *rand.Rand) {
-	e := history.Event{Resources: some(rng, "poll", 2), Polls: true}
-	opts := []redlock.Option{redlock.WithPolling(), redlock.WithRetryDelay(between(rng, 10*time.Millisecond, 80*time.Millisecond))}
-	if rng.IntN(3) == 0 {
-		opts, e.Polls = nil, false
-	}
-	c.works(ctx, c.await(ctx, c.lib, time.Second, e, opts...), between(rng, 0, 100*time.Millisecond))
-}
-
-// takesEight locks eight resources at once, or some of them.
-func (c *client) takesEight(ctx context.Context, rng *rand.Rand) {
-	var resources []string
-	for _, i := range rng.Perm(8)[:[]int{1, 2, 8}[rng.IntN(3)]] {
-		resources = append(resources, fmt.Sprint("m/", i))
-	}
-	c.works(ctx, c.lock(ctx, resources, 2*time.Second), short(rng))
-}
-
-// extendsBySome extends a lock by longer and by shorter ttls, and leaves it to expire or not.
-func (c *client) extendsBySome(ctx context.Context, rng *rand.Rand) {
-	h := c.await(ctx, []*redlock.Redlock{c.far, c.lib}[rng.IntN(2)], 3*time.Second, history.Event{Resources: some(rng, "ext", 4)})
-	if h == nil {
-		return
-	}
-	longest := 2 * c.ttl
-	if c.cfg.MaxTTL > 0 {
-		longest = min(longest, time.Duration(c.cfg.MaxTTL))
-	}
-	for range rng.IntN(4) {
-		rest(ctx, between(rng, 0, time.Until(h.Until())*3/4))
-		if !c.extend(ctx, h, between(rng, c.ttl/8, longest)) {
-			break
-		}
-	}
-	if rng.IntN(2) == 0 {
-		c.forget(h)
-		return
-	}
-	c.works(ctx, h, short(rng))
-}
-
 // inspects asks who has what others use.
-func (c *client) inspects(ctx context.Context, rng *rand.Rand) {
-	seen, err := c.lib.Inspect(ctx, c.draw(rng)[0])
+func (c *client) inspects(ctx context.Context, _ *rand.Rand, e history.Event) {
+	seen, err := c.lib.Inspect(ctx, e.Resources[0])
 	if err != nil {
 		return
 	}

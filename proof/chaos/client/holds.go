@@ -15,16 +15,16 @@ import (
 func (c *client) lapses(ctx context.Context, rng *rand.Rand, resource string) {
 	for rest(ctx, between(rng, 0, 20*time.Millisecond)) {
 		var h *held
-		if rng.IntN(2) == 0 {
-			h = c.lock(ctx, []string{resource}, 2*c.ttl)
+		if oneIn(rng, 2) {
+			h = c.lock(ctx, nil, c.plain(resource), 2*c.ttl)
 		} else {
-			h = c.pounce(ctx, rng, []string{resource})
+			h = c.pounce(ctx, rng, c.plain(resource))
 		}
 		if h == nil {
 			continue
 		}
 		c.section(ctx, h, 0, "")
-		if rng.IntN(5) == 0 {
+		if oneIn(rng, 5) {
 			c.unlock(ctx, h)
 		} else {
 			c.forget(h)
@@ -33,10 +33,10 @@ func (c *client) lapses(ctx context.Context, rng *rand.Rand, resource string) {
 }
 
 // pounce asks again and again around the moment at which the holder's lock expires.
-func (c *client) pounce(ctx context.Context, rng *rand.Rand, resources []string) (h *held) {
+func (c *client) pounce(ctx context.Context, rng *rand.Rand, e history.Event) (h *held) {
 	left := time.Duration(0)
 	try := func(ctx context.Context, resources []string, ttl time.Duration, opts ...redlock.Option) (*redlock.Lock, error) {
-		lock, err := c.of(resources).TryLock(ctx, resources, ttl, opts...)
+		lock, err := c.of(e).TryLock(ctx, resources, ttl, opts...)
 		left = 50 * time.Millisecond // Unless they say so.
 		if refused := (*redlock.QuorumError)(nil); errors.As(err, &refused) {
 			for _, v := range refused.Votes {
@@ -48,7 +48,7 @@ func (c *client) pounce(ctx context.Context, rng *rand.Rand, resources []string)
 		return lock, err
 	}
 	for tries := 0; h == nil && tries < 50 && rest(ctx, left+between(rng, -15*time.Millisecond, 3*time.Millisecond)); tries++ {
-		h = c.acquire(ctx, history.OpTryLock, try, resources, connect+3*c.nodeTimeout())
+		h = c.tryLock(ctx, try, e)
 	}
 	return h
 }
@@ -60,7 +60,7 @@ const tenure = 10
 // is not for good, the next one has it after ten ttl.
 func (c *client) leads(ctx context.Context, resource string, forGood bool) {
 	for ctx.Err() == nil {
-		h := c.lock(ctx, []string{resource}, 4*c.ttl)
+		h := c.lock(ctx, nil, c.plain(resource), 4*c.ttl)
 		if h == nil {
 			continue
 		}

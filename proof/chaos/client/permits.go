@@ -23,17 +23,15 @@ type permits struct {
 }
 
 // takesPermit works under a permit.
-func (c *client) takesPermit(ctx context.Context, rng *rand.Rand) {
+func (c *client) takesPermit(ctx context.Context, rng *rand.Rand, _ history.Event) {
 	s := c.semaphores[rng.IntN(len(c.semaphores))]
-	h := c.acquirePermit(ctx, s, between(rng, 0, 1500*time.Millisecond))
-	if h == nil || rng.IntN(2) == 0 {
+	switch h := c.acquirePermit(ctx, s, between(rng, 0, 1500*time.Millisecond)); {
+	case h == nil:
+	case oneIn(rng, 2):
 		c.ends(ctx, rng, h)
-		return
+	default:
+		c.goesOn(ctx, rng, h)
 	}
-	done := c.keep(ctx, h)
-	rest(ctx, between(rng, 0, c.ttl/2))
-	c.unlock(ctx, h)
-	done()
 }
 
 // acquirePermit waits for a permit, or, without patience, takes one that is free. It is told as a lock on the slot, which
@@ -61,18 +59,23 @@ func (c *client) acquirePermit(ctx context.Context, s *permits, patience time.Du
 		c.end(back, err)
 		return nil
 	}
-	return c.acquired(back, p.Lock)
+	h := c.acquired(back, p.Lock)
+	h.given = e
+	return h
 }
 
 // guards has holders come to a Guard at any time: while they have the lock, or when a successor has it.
-func (c *client) guards(ctx context.Context, rng *rand.Rand) { c.comeTo(ctx, rng, c.guard.Do) }
+func (c *client) guards(ctx context.Context, rng *rand.Rand, _ history.Event) {
+	c.comeTo(ctx, rng, c.guard.Do)
+}
 
 func (c *client) comeTo(ctx context.Context, rng *rand.Rand, guard func(fence int64, fn func() error) error) {
 	const ttl = 100 * time.Millisecond
 	var writes sync.WaitGroup
 	for range 3 {
-		e := history.Event{Resources: []string{"guard/" + c.cfg.Client}, TTL: int64(ttl)}
-		h := c.get(ctx, history.OpTryLock, c.lib.TryLock, e, connect+3*c.nodeTimeout(), redlock.WithFencing())
+		e := c.plain("guard/" + c.cfg.Client)
+		e.TTL = int64(ttl)
+		h := c.tryLock(ctx, with(c.lib.TryLock, redlock.WithFencing()), e)
 		if h == nil {
 			break
 		}

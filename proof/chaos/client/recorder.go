@@ -2,6 +2,7 @@ package client
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net"
@@ -43,10 +44,8 @@ func (r *Recorder) Log(e history.Event) {
 	if r.quiet && e.Kind != history.Sample {
 		return
 	}
-	if e.At == 0 {
-		e.At = r.Clock.Now()
-	}
 	begin := r.Clock.Now()
+	e.At = cmp.Or(e.At, begin)
 	r.mu.Lock()
 	r.send(e)
 	r.mu.Unlock()

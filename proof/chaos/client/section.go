@@ -68,10 +68,10 @@ func (c *client) pause(ctx context.Context, h *held, d time.Duration) {
 // workLong takes and releases locks that would outlive the run by far: what is left of them was left behind. Nodes
 // that lose their keys make no difference to it, as nobody else wants its resource.
 func (c *client) workLong(ctx context.Context) {
-	const long = 10 * time.Minute
-	e := history.Event{Resources: []string{"long/" + c.cfg.Client}, TTL: int64(long)}
+	e := c.plain("long/" + c.cfg.Client)
+	e.TTL = int64(10 * time.Minute)
 	for rest(ctx, time.Second) {
-		if h := c.get(ctx, history.OpTryLock, c.long.TryLock, e, connect+3*c.nodeTimeout()); h != nil {
+		if h := c.tryLock(ctx, c.long.TryLock, e); h != nil {
 			c.unlock(ctx, h)
 		}
 	}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"slices"
-	"strconv"
 	"time"
 
 	"github.com/seed6c881748/redlock/proof/chaos/protocol"
@@ -18,56 +16,46 @@ var activities = []struct {
 	share int
 	do    behaviour
 }{
-	{22, (*client).tries},
-	{40, (*client).waits},
-	{5, (*client).keeps},
-	{8, (*client).does},
-	{7, (*client).extends},
-	{7, (*client).handsOn},
-	{4, (*client).abandons},
-	{7, (*client).givesUp},
+	{20, (*client).tries},
+	{23, (*client).waits},
+	{4, (*client).keeps},
+	{6, (*client).does},
+	{6, (*client).extends},
+	{5, (*client).handsOn},
+	{2, (*client).abandons},
+	{6, (*client).givesUp},
+	{4, (*client).holdsAtMost},
+	{3, (*client).stopsInTime},
+	{8, (*client).makesRoom},
+	{8, (*client).takesPermit},
+	{2, (*client).guards},
+	{3, (*client).inspects},
 }
 
 // work does one thing after another until ctx ends.
 func (c *client) work(ctx context.Context, rng *rand.Rand) {
 	for rest(ctx, between(rng, 5*time.Millisecond, 150*time.Millisecond)) {
 		if wrong := broken[c.cfg.Broken]; wrong != nil {
-			wrong(c, ctx, rng, c.draw(rng))
+			wrong(c, ctx, rng, c.wish(rng))
 			continue
 		}
 		lot := rng.IntN(100)
 		for _, a := range activities {
 			if lot -= a.share; lot < 0 {
-				a.do(c, ctx, rng, c.draw(rng))
+				a.do(c, ctx, rng, c.wish(rng))
 				break
 			}
 		}
 	}
 }
 
-// draw picks what to lock: one resource, or sometimes two, both with fences or both without.
-func (c *client) draw(rng *rand.Rand) []string {
-	if c.cfg.Quiet && rng.IntN(4) == 0 {
-		return []string{"order-" + strconv.FormatUint(rng.Uint64(), 36)} // A name that is never used again, as most are.
-	}
-	order := rng.Perm(len(c.cfg.Resources))
-	some := []string{c.cfg.Resources[order[0]]}
-	for _, i := range order[1:] {
-		res := c.cfg.Resources[i]
-		if slices.Contains(c.cfg.Fenced, res) == slices.Contains(c.cfg.Fenced, some[0]) && rng.IntN(6) == 0 {
-			return append(some, res)
-		}
-	}
-	return some
-}
-
 // tries takes what is free, and does not wait.
-func (c *client) tries(ctx context.Context, rng *rand.Rand, resources []string) {
-	c.works(ctx, c.tryLock(ctx, resources), short(rng))
+func (c *client) tries(ctx context.Context, rng *rand.Rand, e history.Event) {
+	c.ends(ctx, rng, c.tryLock(ctx, nil, e))
 }
 
-func (c *client) waits(ctx context.Context, rng *rand.Rand, resources []string) {
-	c.works(ctx, c.lock(ctx, resources, between(rng, 500*time.Millisecond, 3*time.Second)), short(rng))
+func (c *client) waits(ctx context.Context, rng *rand.Rand, e history.Event) {
+	c.ends(ctx, rng, c.lock(ctx, nil, e, between(rng, 500*time.Millisecond, 3*time.Second)))
 }
 
 // works has a section under a lock, if there is one, and releases it.
@@ -78,44 +66,54 @@ func (c *client) works(ctx context.Context, h *held, pause time.Duration) {
 	}
 }
 
+// ends is how a holder has done: it mostly works and unlocks, and seldom leaves that to the end of the lock.
+func (c *client) ends(ctx context.Context, rng *rand.Rand, h *held) {
+	if h != nil && oneIn(rng, 30) {
+		c.forget(h)
+		return
+	}
+	c.works(ctx, h, short(rng))
+}
+
 // keeps holds a lock for about its ttl, by KeepAlive.
-func (c *client) keeps(ctx context.Context, rng *rand.Rand, resources []string) {
-	if h := c.lock(ctx, resources, 2*time.Second); h != nil {
-		done := c.keep(ctx, h)
-		c.works(ctx, h, between(rng, c.ttl/4, c.ttl*5/4))
-		done()
+func (c *client) keeps(ctx context.Context, rng *rand.Rand, e history.Event) {
+	if h := c.lock(ctx, nil, e, 2*time.Second); h != nil {
+		c.goesOn(ctx, rng, h)
 	}
 }
 
-// does does the same by Do, which locks and unlocks by itself.
-func (c *client) does(ctx context.Context, rng *rand.Rand, resources []string) {
-	c.doesFor(ctx, history.Event{Resources: resources}, between(rng, 0, c.ttl/2))
+// goesOn keeps a lock that it has. Now and then it has that end, extends the lock by itself, and goes on.
+func (c *client) goesOn(ctx context.Context, rng *rand.Rand, h *held) {
+	done := c.keep(ctx, h)
+	for oneIn(rng, 3) {
+		c.section(ctx, h, between(rng, 0, c.ttl/2), "")
+		h.stop(errStopped)
+		done()
+		c.extend(ctx, h, between(rng, c.ttl/2, c.longest()))
+		done = c.keep(ctx, h)
+	}
+	c.works(ctx, h, between(rng, c.ttl/4, c.ttl*5/4))
+	done()
 }
 
-// doesFor works for a while in a Do, of whose options the event tells.
-func (c *client) doesFor(ctx context.Context, e history.Event, work time.Duration, opts ...redlock.Option) {
+// does does the same by Do, which locks and unlocks by itself.
+func (c *client) does(ctx context.Context, rng *rand.Rand, e history.Event) {
 	const patience = 2 * time.Second
-	resources := e.Resources
-	e.TTL = c.cfg.TTL
+	work := between(rng, 0, c.ttl/2)
 	e = c.begin(history.OpLock, patience, e)
 	var unlock history.Event
 	var h *held
 	var done func()
-	// The context is that of the hold, too: it ends the wait only.
-	limited, cancel := context.WithCancel(context.WithValue(context.WithoutCancel(ctx), callKey{}, e.Call))
-	defer cancel()
-	impatient := time.AfterFunc(patience, cancel)
-	over := context.AfterFunc(ctx, cancel)
-	err := c.lib.Do(limited, resources, c.ttl, func(kept context.Context, lock *redlock.Lock) error {
-		impatient.Stop()
-		over()
+	ctx = context.WithValue(context.WithoutCancel(ctx), callKey{}, e.Call) // It is that of the hold, too.
+	err := c.of(e).Do(ctx, e.Resources, time.Duration(e.TTL), func(kept context.Context, lock *redlock.Lock) error {
 		h = c.acquired(e, lock)
 		h.kept = kept
 		done = c.watch(h)
 		c.section(ctx, h, work, "")
-		unlock = c.begin(history.OpUnlock, c.nodeTimeout(), history.Event{Lock: h.call, Resources: resources, Until: c.until(h), Detail: history.ByDo})
+		unlock = history.Event{Lock: h.call, Resources: e.Resources, Until: c.until(h), Detail: history.ByDo}
+		unlock = c.begin(history.OpUnlock, c.timeout(e), unlock)
 		return nil
-	}, append(opts, c.callOptions(resources)...)...)
+	}, append(c.given(e), redlock.WithWait(patience))...)
 	if h == nil {
 		c.end(e, err)
 		return
@@ -125,37 +123,42 @@ func (c *client) doesFor(ctx context.Context, e history.Event, work time.Duratio
 	done()
 }
 
-// extends holds a lock for longer by asking for it.
-func (c *client) extends(ctx context.Context, rng *rand.Rand, resources []string) {
-	if h := c.lock(ctx, resources, time.Second); h != nil {
-		for range 1 + rng.IntN(2) {
-			c.section(ctx, h, between(rng, 0, c.ttl/8), "")
-			if !c.extend(ctx, h, c.ttl) {
-				break
-			}
+// extends extends a lock by longer and by shorter ttls, and leaves it to expire or not.
+func (c *client) extends(ctx context.Context, rng *rand.Rand, e history.Event) {
+	h := c.lock(ctx, nil, e, 2*time.Second)
+	if h == nil {
+		return
+	}
+	for range rng.IntN(4) {
+		c.section(ctx, h, between(rng, 0, time.Until(h.Until())*3/4), "")
+		if !c.extend(ctx, h, between(rng, c.ttl/8, c.longest())) {
+			break
 		}
+	}
+	switch rng.IntN(4) {
+	case 0:
+		c.forget(h)
+	case 1:
+		c.goesOn(ctx, rng, h)
+	default:
 		c.works(ctx, h, short(rng))
 	}
 }
 
 // handsOn leaves the release to another process.
-func (c *client) handsOn(ctx context.Context, rng *rand.Rand, resources []string) {
-	if !c.cfg.HandOn {
-		c.tries(ctx, rng, resources)
-		return
-	}
-	if h := c.lock(ctx, resources, time.Second); h != nil {
+func (c *client) handsOn(ctx context.Context, rng *rand.Rand, e history.Event) {
+	if h := c.lock(ctx, nil, e, time.Second); h != nil {
 		c.section(ctx, h, short(rng), h.Token())
 		c.forget(h)
 		if c.cfg.Quiet { // Nobody hears of it.
-			c.releaseForeign(ctx, protocol.Command{Owner: c.cfg.Client, Lock: h.call, Resources: resources, Token: h.Token()})
+			c.releaseForeign(ctx, protocol.Command{Owner: c.cfg.Client, Lock: h.call, Resources: e.Resources, Token: h.Token()})
 		}
 	}
 }
 
 // abandons leaves a lock to expire.
-func (c *client) abandons(ctx context.Context, rng *rand.Rand, resources []string) {
-	if h := c.tryLock(ctx, resources); h != nil {
+func (c *client) abandons(ctx context.Context, rng *rand.Rand, e history.Event) {
+	if h := c.tryLock(ctx, nil, e); h != nil {
 		h.careless = true
 		c.section(ctx, h, between(rng, c.ttl/2, 2*c.ttl), "")
 		c.forget(h)
@@ -163,8 +166,8 @@ func (c *client) abandons(ctx context.Context, rng *rand.Rand, resources []strin
 }
 
 // givesUp ends attempts at any moment.
-func (c *client) givesUp(ctx context.Context, rng *rand.Rand, resources []string) {
-	c.works(ctx, c.lock(ctx, resources, between(rng, 0, 20*time.Millisecond)), short(rng))
+func (c *client) givesUp(ctx context.Context, rng *rand.Rand, e history.Event) {
+	c.works(ctx, c.lock(ctx, nil, e, between(rng, 0, 20*time.Millisecond)), short(rng))
 }
 
 // crowds asks for a lock of its own again and again. Hundreds that do so are far more than the nodes can answer in time.
@@ -176,15 +179,28 @@ func (c *client) crowds(ctx context.Context, resource string) {
 	}
 }
 
+// errStopped is why a hold has ended that its holder did not want any more.
+var errStopped = errors.New("the holder has stopped keeping it")
+
+// keep keeps the lock alive. The result waits until it is told how that has ended.
+func (c *client) keep(ctx context.Context, h *held) (done func()) {
+	ctx, h.stop = context.WithCancelCause(context.WithoutCancel(ctx))
+	h.kept = h.KeepAlive(ctx)
+	if h.call%2 == 0 {
+		_ = h.KeepAlive(ctx) // Of which the first one must not suffer.
+	}
+	return c.watch(h)
+}
+
 // watch tells when the lock's context has ended with a loss. The result waits for that to be told.
 func (c *client) watch(h *held) (done func()) {
 	c.rec.Log(history.Event{Kind: history.Keep, Lock: h.call, Resources: h.Resources()})
-	told := make(chan struct{})
+	told, kept := make(chan struct{}), h.kept
 	go func() {
 		defer close(told)
-		<-h.kept.Done()
+		<-kept.Done()
 		e := history.Event{At: c.rec.Clock.Now(), Kind: history.Lost, Lock: h.call, Resources: h.Resources(), Until: c.until(h)}
-		cause := context.Cause(h.kept)
+		cause := context.Cause(kept)
 		if errors.Is(cause, context.Canceled) {
 			return // By Unlock.
 		}

@@ -69,8 +69,8 @@ func (r *run) launch(c *client) error {
 		Client: name, Observer: r.addr, Start: r.start, Seed: r.Plan.Seed<<16 + uint64(c.number)<<8 + uint64(c.starts),
 		Resources: r.Plan.Resources, Fenced: r.Plan.Fenced, Workers: r.Plan.Workers,
 		TTL: r.ttl.Load(), NodeTimeout: int64(r.Plan.NodeTimeout), MaxTTL: int64(c.maxTTL),
-		HandOn: r.Ours, Broken: r.Plan.Broken.Client, Bare: r.Plan.Bare, Expiring: r.Plan.Expiring, Led: r.Plan.Led,
-		Quiet: r.Plan.Course == plan.Soak,
+		Broken: r.Plan.Broken.Client, Bare: r.Plan.Bare, Expiring: r.Plan.Expiring, Led: r.Plan.Led,
+		Quiet: r.Plan.Course == plan.Soak, Conn: r.Plan.Conns[c.number],
 	}
 	if c == r.keeper {
 		cfg.Workers, cfg.Long, cfg.Expiring = 0, true, nil
@@ -80,7 +80,7 @@ func (r *run) launch(c *client) error {
 	if err != nil {
 		return err
 	}
-	r.observer.Log(history.Event{Kind: history.Up, Client: name, Set: c.set})
+	r.observer.Log(history.Event{Kind: history.Up, Client: name, Set: c.set, Polls: r.Plan.Conns[c.number] != ""})
 	if !p.hears(protocol.Ready, r.givenUp()) {
 		p.Kill()
 		return fmt.Errorf("course: client %s is not ready", name)

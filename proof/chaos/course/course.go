@@ -230,7 +230,7 @@ func (r *run) startNodes() error {
 	}
 	for i := range r.Plan.Nodes {
 		n := &node{clock: filepath.Join(r.dir, fmt.Sprint("clock", i))}
-		opts := []testcluster.ServerOption{testcluster.WithAppendOnly()}
+		opts := []testcluster.ServerOption{testcluster.WithAppendOnly(), testcluster.WithArgs(muted...)}
 		if clock != "" {
 			if err = makeClock(n.clock); err != nil {
 				return err
@@ -243,7 +243,7 @@ func (r *run) startNodes() error {
 		n.Node = n.cluster.Nodes[0]
 		r.nodes = append(r.nodes, n)
 		for range r.crowdNumber() + 1 + len(r.Guests) {
-			if err = n.addWay(r.Plan.Seed + uint64(i)); err != nil {
+			if err = n.addWay(r.Plan, i); err != nil {
 				return err
 			}
 		}

@@ -1,6 +1,7 @@
 package course
 
 import (
+	"cmp"
 	"fmt"
 	"sync"
 	"time"
@@ -38,11 +39,11 @@ func (r *run) strike(f plan.Fault) {
 		defer n.busy.Unlock()
 		r.strikeNode(n, f)
 	case f.Kind == plan.Most:
-		r.strikeMany(f, plan.Freeze, len(r.nodes)/2+1)
+		r.strikeAtOnce(first(f, plan.Freeze, len(r.nodes)/2+1))
 	case f.Kind == plan.Split:
-		r.cutOff(f, r.clients, (len(r.nodes)-1)/2)
+		r.strikeAtOnce(r.cutOff(f, r.clients, (len(r.nodes)-1)/2))
 	case f.Kind == plan.Flush:
-		r.strikeMany(f, plan.Flush, len(r.nodes)-1)
+		r.strikeAtOnce(first(f, plan.Flush, len(r.nodes)-1))
 	case f.Kind == plan.Rolling:
 		r.roll(f)
 	case f.Kind == plan.Raise:
@@ -52,15 +53,14 @@ func (r *run) strike(f plan.Fault) {
 	case f.Kind == plan.Crowd:
 		r.crowd(f)
 	case f.Kind == plan.Alone:
-		r.cutOff(f, r.clients[f.Client-1:f.Client], f.Nodes)
-	case f.Client > 0:
+		r.strikeAtOnce(r.cutOff(f, r.clients[f.Client-1:f.Client], f.Nodes))
+	default:
 		c := r.clients[f.Client-1]
 		c.busy.Lock()
 		defer c.busy.Unlock()
-		switch f.Kind {
-		case plan.Crash:
+		if f.Kind == plan.Crash {
 			r.crash(f)
-		case plan.Pause:
+		} else {
 			r.pause(f)
 		}
 	}
@@ -80,12 +80,25 @@ func (r *run) strikeNode(n *node, f plan.Fault) {
 	}
 	r.begin(f, client)
 	r.fail(n.suffer(f))
-	if lasts > 0 {
+	switch {
+	case f.Kind == plan.Stutter:
+		r.stutter(n, lasts)
+	case lasts > 0:
 		r.rest(lasts)
 	}
 	r.fail(n.recover(f))
 	r.quarantined(n, f.Kind)
 	r.end(f, client)
+}
+
+// stutter has the server stand still for longer than the node timeout, and run for a moment, again and again.
+func (r *run) stutter(n *node, lasts time.Duration) {
+	for end := time.Now().Add(lasts); time.Now().Before(end) && r.ctx.Err() == nil; {
+		r.fail(n.Hang())
+		r.rest(r.Plan.NodeTimeout * 3 / 2)
+		r.fail(n.Resume())
+		r.rest(r.Plan.NodeTimeout / 2)
+	}
 }
 
 // quarantined notes for how long the node abstains after such a fault, which is for the largest maxTTL. n.busy is held.
@@ -96,22 +109,37 @@ func (r *run) quarantined(n *node, kind string) {
 	}
 }
 
-// cutOff cuts clients off from so many nodes each, the next ones for each client.
-func (r *run) cutOff(f plan.Fault, clients []*client, nodes int) {
+// strikeAtOnce makes faults of several nodes, or of ways to them.
+func (r *run) strikeAtOnce(faults []plan.Fault) {
 	for _, n := range r.nodes {
 		n.busy.Lock()
 		defer n.busy.Unlock()
 	}
 	var over sync.WaitGroup
-	f.Kind = plan.Away
-	for i, c := range clients {
-		for k := range nodes {
-			g := f
-			g.Client, g.Node = c.number, (i*nodes+k)%len(r.nodes)
-			over.Go(func() { r.strikeNode(r.nodes[g.Node], g) })
-		}
+	for _, f := range faults {
+		over.Go(func() { r.strikeNode(r.nodes[f.Node], f) })
 	}
 	over.Wait()
+}
+
+// first is a kind of fault of so many nodes.
+func first(f plan.Fault, kind string, nodes int) (all []plan.Fault) {
+	for i := range nodes {
+		f.Kind, f.Node = kind, i
+		all = append(all, f)
+	}
+	return all
+}
+
+// cutOff cuts clients off from so many nodes each, the next ones for each client.
+func (r *run) cutOff(f plan.Fault, clients []*client, nodes int) (all []plan.Fault) {
+	for i, c := range clients {
+		for k := range nodes {
+			f.Kind, f.Client, f.Node = plan.Away, c.number, (i*nodes+k)%len(r.nodes)
+			all = append(all, f)
+		}
+	}
+	return all
 }
 
 // begin and end log a fault. Faults of an instant have no end.
@@ -150,15 +178,21 @@ func (n *node) suffer(f plan.Fault) error {
 		return n.step(-f.Amount)
 	case plan.Rate:
 		return n.setRate(f.Amount)
-	case plan.Away, plan.Oneway:
-		return n.ways[f.Client].suffer(f.How)
+	case plan.Full:
+		return n.LimitMemory(1)
 	}
-	for _, w := range n.ways {
-		if err := w.suffer(f.Kind); err != nil {
-			return err
-		}
+	for _, w := range n.waysOf(f) {
+		w.meets(troubles[cmp.Or(f.How, f.Kind)].begin)
 	}
 	return nil
+}
+
+// waysOf are those that a fault is of: all, or one client's.
+func (n *node) waysOf(f plan.Fault) []way {
+	if f.Client > 0 {
+		return n.ways[f.Client : f.Client+1]
+	}
+	return n.ways
 }
 
 // recover makes it end.
@@ -170,12 +204,11 @@ func (n *node) recover(f plan.Fault) error {
 		return n.RestartKept()
 	case plan.Freeze:
 		return n.Resume()
-	case plan.Away, plan.Oneway:
-		n.ways[f.Client].recover(f.How)
-	default:
-		for _, w := range n.ways {
-			w.recover(f.Kind)
-		}
+	case plan.Full:
+		return n.LimitMemory(0)
+	}
+	for _, w := range n.waysOf(f) {
+		w.meets(troubles[cmp.Or(f.How, f.Kind)].end)
 	}
 	return nil
 }
@@ -197,30 +230,6 @@ func (r *run) crowd(f plan.Fault) {
 	r.rest(f.For)
 	p.ends(r.givenUp())
 	r.end(f, "")
-}
-
-// strikeMany has a kind of fault strike the first nodes at once.
-func (r *run) strikeMany(f plan.Fault, kind string, nodes int) {
-	f.Kind = kind
-	var struck, recovered sync.WaitGroup
-	for i, n := range r.nodes[:nodes] {
-		n.busy.Lock()
-		struck.Add(1)
-		recovered.Go(func() {
-			defer n.busy.Unlock()
-			g := f
-			g.Node = i
-			r.begin(g, "")
-			r.fail(n.suffer(g))
-			struck.Done()
-			struck.Wait() // Nobody is back before all have been struck.
-			r.rest(f.For)
-			r.fail(n.recover(g))
-			r.quarantined(n, g.Kind)
-			r.end(g, "")
-		})
-	}
-	recovered.Wait()
 }
 
 // roll restarts all servers one by one, about one a second. One that has forgotten locks just before is not admitted.

@@ -2,28 +2,42 @@ package course
 
 import (
 	"context"
-	"fmt"
 	"net"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/proof/chaos/plan"
+	"github.com/seed6c881748/redlock/proof/chaos/protocol"
 )
+
+// muted gives a server a user who may not SUBSCRIBE.
+var muted = []string{"--user", protocol.Mute, "on", "nopass", "~*", "&*", "+@all", "-subscribe"}
 
 // A way leads from one client to one node. Each pair has its own, so that clients can see different majorities.
 type way struct {
 	*testcluster.Proxy
 	addr string
+
+	far, snap *atomic.Bool // Bytes take long; connections break with extensions.
 }
 
 // addWay makes the way of the next client.
-func (n *node) addWay(seed uint64) error {
-	w := way{Proxy: testcluster.NewProxy(func(ctx context.Context) (net.Conn, error) {
+func (n *node) addWay(p *plan.Plan, node int) error {
+	snap, hidden := new(atomic.Bool), p.Conns[len(n.ways)] == protocol.Hidden
+	w := way{far: new(atomic.Bool), snap: snap, Proxy: testcluster.NewProxy(func(ctx context.Context) (net.Conn, error) {
+		if hidden {
+			return testcluster.DialHidden(n.DirectAddr), nil
+		}
 		var d net.Dialer
-		return d.DialContext(ctx, "tcp", n.DirectAddr())
+		server, err := d.DialContext(ctx, "tcp", n.DirectAddr())
+		if err != nil {
+			return nil, err
+		}
+		return &snapping{TCPConn: server.(*net.TCPConn), now: snap, known: make(map[string]bool)}, nil
 	})}
-	w.SetSeed(seed*1_000_003 + uint64(len(n.ways)))
+	w.SetSeed((p.Seed+uint64(node))*1_000_003 + uint64(len(n.ways)))
 	w.calm()
 	w.LateBytes(10*time.Millisecond, plan.Late)
 	var err error
@@ -51,52 +65,40 @@ func (r *run) waysOf(c *client) (addrs []string) {
 }
 
 // calm is the network when nothing is wrong.
-func (w way) calm() { w.SetDelay(0, 2*time.Millisecond) }
-
-// suffer makes a fault of the network begin.
-func (w way) suffer(how string) error {
-	switch how {
-	case plan.Reset:
-		w.Reset()
-	case plan.Cut:
-		w.Kill()
-	case plan.Drop:
-		w.DropReplies(true)
-	case plan.Mute:
-		w.DropRequests(true)
-	case plan.Slow:
-		w.SetDelay(0, 60*time.Millisecond)
-	case plan.Refuse:
-		w.Refuse(true)
-		w.Reset()
-	case plan.Hole:
-		w.BlackHole(true)
-	default:
-		return fmt.Errorf("no fault is called %q", how)
+func (w way) calm() {
+	if w.far.Load() {
+		w.SetDelay(20*time.Millisecond, 60*time.Millisecond)
+	} else {
+		w.SetDelay(0, 2*time.Millisecond)
 	}
-	return nil
 }
 
-// recover makes it end. Connections that have lost bytes must not survive it: TCP may end, but never delivers what comes
-// after them. Of requests, what is still on its way comes after them, too.
-func (w way) recover(how string) {
-	switch how {
-	case plan.Drop:
-		w.Refuse(true)
-		w.Reset()
-		w.DropReplies(false)
-		w.Refuse(false)
-	case plan.Mute:
-		w.Refuse(true)
-		w.Kill()
-		w.DropRequests(false)
-		w.Refuse(false)
-	case plan.Slow:
-		w.Reset()
-		w.calm()
-	case plan.Refuse:
-		w.Refuse(false)
-	case plan.Hole:
-		w.BlackHole(false)
+// troubles are the faults of the network: how they begin, and how they end. Connections that have lost bytes must not survive
+// that: TCP may end, but never delivers what comes after them. Of requests, what is still on its way comes after them, too.
+var troubles = map[string]struct{ begin, end func(w way) }{
+	plan.Reset:  {begin: way.Reset},
+	plan.Cut:    {begin: way.Kill},
+	plan.Drop:   {func(w way) { w.DropReplies(true) }, func(w way) { w.mend(way.Reset) }},
+	plan.Mute:   {func(w way) { w.DropRequests(true) }, func(w way) { w.mend(way.Kill) }},
+	plan.Slow:   {func(w way) { w.SetDelay(0, 60*time.Millisecond) }, func(w way) { w.Reset(); w.calm() }},
+	plan.Refuse: {func(w way) { w.Refuse(true); w.Reset() }, func(w way) { w.Refuse(false) }},
+	plan.Hole:   {func(w way) { w.BlackHole(true) }, func(w way) { w.BlackHole(false) }},
+	plan.Snap:   {func(w way) { w.snap.Store(true) }, func(w way) { w.snap.Store(false) }},
+	plan.Lag:    {begin: func(w way) { w.far.Store(true); w.calm() }},
+}
+
+// mend has bytes get there again, over new connections.
+func (w way) mend(breaks func(way)) {
+	w.Refuse(true)
+	breaks(w)
+	w.DropReplies(false)
+	w.DropRequests(false)
+	w.Refuse(false)
+}
+
+// meets has a trouble begin or end. Some have no end, and faults of another kind are none.
+func (w way) meets(trouble func(way)) {
+	if trouble != nil {
+		trouble(w)
 	}
 }

@@ -75,6 +75,7 @@ func (p *Plan) Break(name string) error {
 	p.Broken, p.Course, p.Faults, p.MaxTTL, p.LeftAfter = b, "broken", nil, b.MaxTTL, time.Second
 	p.Nodes, p.Clients, p.LastMaxTTL = 3, 2, b.MaxTTL
 	p.Bare, p.Expiring, p.Led = nil, nil, nil
+	p.Resources, p.Fenced = p.Resources[:4], p.Resources[:2]
 	if b.Forgets == "" {
 		return nil
 	}

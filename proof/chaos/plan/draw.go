@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"time"
+
+	"github.com/seed6c881748/redlock/proof/chaos/protocol"
 )
 
 // A drawing is a plan that is being drawn. Each series of faults has a random sequence of its own, so that a kind that
@@ -28,25 +30,61 @@ const (
 	step = 100 * time.Millisecond
 )
 
+// counts are the numbers of nodes of runs that draw their set-up, so that a few seeds in a row have small, even and odd ones.
+var counts = [...]int{1, 5, 4, 3, 6, 2}
+
+// setUp draws what a run of all faults is about: how many nodes, times, and how clients are connected. It returns the faults
+// that suit: those that the promises except without quarantine, or while the set changes, are left out then.
+func (p *Plan) setUp(kinds []string) []string {
+	rng := rand.New(rand.NewPCG(p.Seed, 4))
+	p.Nodes = counts[p.Seed%uint64(len(counts))]
+	p.TTL = time.Duration(4+rng.IntN(3)) * 300 * time.Millisecond
+	p.NodeTimeout = time.Duration(150+50*rng.IntN(6)) * time.Millisecond
+	p.Conns = make(map[int]string)
+	for i := 3; i <= p.Clients; i++ { // Two are as usual: who is next in line is known of those that hear of releases.
+		p.Conns[i] = pick(rng, "", protocol.Single, protocol.Mute, protocol.Hidden)
+	}
+	without := []string{Grow}
+	switch lot := rng.IntN(5); {
+	case lot == 0 && p.Nodes > 2:
+		without = []string{Empty, Stale, Flush, Raise, Rolling, Most, Split, Alone, Clock, Crowd}
+	case lot == 1:
+		without = append(without, Empty, Stale, Flush, Raise)
+	}
+	return slices.DeleteFunc(slices.Clone(kinds), func(k string) bool { return slices.Contains(without, k) })
+}
+
 func (d *drawing) draw() {
 	d.busy = make([][]Fault, d.p.Nodes)
 	d.drawCalm()
 	d.drawRates()
 	d.drawWhole()
-	d.drawSplits()
+	if d.has(Split) && d.p.Nodes > 2 {
+		d.drawSeldom(3, 6*time.Second, 14*time.Second, d.whole, d.split)
+		d.splits = slices.DeleteFunc(slices.Clone(d.p.Faults), func(f Fault) bool { return f.Kind != Split })
+	}
 	d.drawSteps()
 	faulty := (d.p.Nodes - 1) / 2
 	if d.p.Sets != nil {
 		faulty = 1 // The smallest set has three.
 	}
 	for i := range faulty {
-		d.drawNodes(uint64(100+i), 900*time.Millisecond,
-			Kill, Kill, Empty, Empty, Stale, Stale, Freeze, Reset, Cut, Drop, Slow, Refuse, Hole, Clock)
+		d.drawNodes(uint64(100+i), 900*time.Millisecond, Kill, Kill, Empty, Empty, Stale, Freeze, Reset, Cut, Drop, Slow,
+			Refuse, Hole, Clock, Snap, Snap, Full, Full, Stutter, Stutter)
+	}
+	if faulty == 0 { // Nobody gets a lock meanwhile, so it is seldom.
+		d.drawNodes(100, 4*time.Second, Kill, Freeze, Reset, Cut, Drop, Slow, Refuse, Hole, Snap, Snap, Full)
 	}
 	d.drawNodes(400, 1800*time.Millisecond, Away, Oneway) // Between one client and one node, also while another node is away.
-	d.drawClients()
-	d.drawSeldom(Crowd, 20*time.Second, 2*time.Second, 300)
-	d.drawSeldom(Alone, 6*time.Second, 2500*time.Millisecond, 301)
+	if d.has(Pause) || d.has(Crash) {
+		d.drawSeldom(200, 300*time.Millisecond, 2*time.Second, d.raises(), d.ofClient)
+	}
+	if d.has(Crowd) {
+		d.drawSeldom(300, 10*time.Second, 30*time.Second, d.raises(), d.crowd)
+	}
+	if d.has(Alone) {
+		d.drawSeldom(301, 3*time.Second, 9*time.Second, d.raises(), d.alone)
+	}
 }
 
 func (d *drawing) has(kind string) bool { return slices.Contains(d.kinds, kind) }
@@ -96,7 +134,7 @@ func (d *drawing) drawWhole() {
 		{Kind: Most, For: d.p.TTL * 2},
 		{Kind: Rolling, For: time.Duration(d.p.Nodes) * time.Second},
 		{Kind: Raise, For: time.Duration(d.p.Clients) * 500 * time.Millisecond},
-	}, func(f Fault) bool { return !d.has(f.Kind) })
+	}, func(f Fault) bool { return !d.has(f.Kind) || f.Kind == Flush && d.p.Nodes == 1 })
 	if len(events) == 0 {
 		return
 	}
@@ -137,33 +175,20 @@ func (d *drawing) drawSteps() {
 	}
 }
 
-// drawRates has the clocks of most nodes run at wrong rates from the start on, in half of the runs.
+// drawRates has the clocks of most nodes run at wrong rates from the start on, in half of the runs; and one node be far away
+// from all clients, in half of those that can do without it.
 func (d *drawing) drawRates() {
-	rng := d.lot(2)
+	rng := d.lot(5)
+	if d.has(Lag) && d.p.Nodes > 2 && rng.IntN(2) == 0 {
+		d.p.Faults = append(d.p.Faults, Fault{Kind: Lag, Node: rng.IntN(d.p.Nodes)})
+	}
+	rng = d.lot(2)
 	if !d.has(Rate) || rng.IntN(2) == 0 {
 		return
 	}
 	for i := range d.p.Nodes {
 		if rate := maxRate * time.Duration(rng.IntN(7)-3) / 3; rate != 0 {
 			d.p.Faults = append(d.p.Faults, Fault{Kind: Rate, Node: i, Amount: rate})
-		}
-	}
-}
-
-// drawSplits draws times in which clients see different majorities.
-func (d *drawing) drawSplits() {
-	if !d.has(Split) {
-		return
-	}
-	rng := d.lot(3)
-	for at := between(rng, 2*warmup, 6*time.Second); ; at += between(rng, 6*time.Second, 14*time.Second) {
-		f := Fault{At: at, Kind: Split, Node: -1, For: between(rng, 300*time.Millisecond, 2*time.Second), How: pick(rng, Hole, Refuse)}
-		if f.At+f.For+time.Second > d.p.Duration {
-			return
-		}
-		if d.free(f, d.whole) {
-			d.splits = append(d.splits, f)
-			d.p.Faults = append(d.p.Faults, f)
 		}
 	}
 }
@@ -188,7 +213,7 @@ func (d *drawing) drawNodes(series uint64, pause time.Duration, kinds ...string)
 		case Empty, Stale:
 			f.Node %= last
 		case Away, Oneway:
-			f.How = pick(rng, Hole, Refuse)
+			f.How = pick(rng, Hole, Refuse, Snap)
 			if f.Kind == Oneway {
 				f.How = pick(rng, Drop, Mute)
 			}
@@ -216,37 +241,12 @@ func lasts(rng *rand.Rand, kind string) time.Duration {
 		return between(rng, 50*time.Millisecond, time.Second)
 	case Stale:
 		return Ago + between(rng, 50*time.Millisecond, 500*time.Millisecond)
-	case Freeze:
+	case Freeze, Stutter:
 		return between(rng, 200*time.Millisecond, 2500*time.Millisecond)
-	case Drop, Hole, Slow, Away, Oneway:
+	case Drop, Hole, Slow, Away, Oneway, Snap, Full:
 		return between(rng, 50*time.Millisecond, 1500*time.Millisecond)
 	}
 	return 0
-}
-
-// drawClients draws a series of faults of clients, one after the other. The first one is spared from being killed:
-// it admits nodes.
-func (d *drawing) drawClients() {
-	kinds := d.only([]string{Pause, Crash})
-	if len(kinds) == 0 {
-		return
-	}
-	rng := d.lot(200)
-	for at := 2 * warmup; ; at += between(rng, 300*time.Millisecond, 2*time.Second) {
-		f := Fault{At: at, Kind: kinds[rng.IntN(len(kinds))], Node: -1, Client: 1 + rng.IntN(d.p.Clients)}
-		f.For = between(rng, 100*time.Millisecond, time.Second)
-		if f.Kind == Pause {
-			f.For = between(rng, d.p.TTL/2, d.p.TTL+time.Second)
-		}
-		if f.At+f.For+time.Second > d.p.Duration {
-			return
-		}
-		if f.Kind == Crash && f.Client == 1 || !d.free(f, d.raises()) {
-			continue
-		}
-		d.add(f)
-		at += f.For
-	}
 }
 
 // raises are the times in which clients are restarted anyway, or nothing is to be wrong.
@@ -254,26 +254,46 @@ func (d *drawing) raises() []Fault {
 	return slices.DeleteFunc(slices.Clone(d.whole), func(f Fault) bool { return f.Kind != Raise && f.Kind != calm })
 }
 
-// drawSeldom draws a kind that comes about once in a time.
-func (d *drawing) drawSeldom(kind string, every, longest time.Duration, series uint64) {
-	if !d.has(kind) {
-		return
-	}
+// drawSeldom draws faults that are no node's, one after the other, with such pauses, beside those of others.
+func (d *drawing) drawSeldom(series uint64, least, most time.Duration, others []Fault, draw func(*rand.Rand, *Fault)) {
 	rng := d.lot(series)
-	for at := between(rng, 2*warmup, every); ; at += between(rng, every/2, every*3/2) {
-		f := Fault{At: at, Kind: kind, Node: -1, For: between(rng, longest/4, longest)}
-		if kind == Alone {
-			if rng.IntN(2) == 0 {
-				f.For = between(rng, longest/25, longest/6) // A moment.
-			}
-			f.Client, f.How, f.Nodes = 1+rng.IntN(d.p.Clients), pick(rng, Hole, Refuse), d.p.Nodes-rng.IntN(2)
-		}
+	for at := between(rng, 2*warmup, max(2*warmup, most)); ; at += between(rng, least, most) {
+		f := Fault{At: at, Node: -1}
+		draw(rng, &f)
 		if f.At+f.For+time.Second > d.p.Duration {
 			return
 		}
-		if d.free(f, d.raises()) {
+		if d.free(f, others) {
 			d.add(f)
+			at += f.For
 		}
+	}
+}
+
+func (d *drawing) split(rng *rand.Rand, f *Fault) {
+	f.Kind, f.For, f.How = Split, between(rng, 300*time.Millisecond, 2*time.Second), pick(rng, Hole, Refuse)
+}
+
+func (d *drawing) crowd(rng *rand.Rand, f *Fault) {
+	f.Kind, f.For = Crowd, between(rng, 500*time.Millisecond, 2*time.Second)
+}
+
+// alone is mostly for as long as a lock lasts, or for a moment.
+func (d *drawing) alone(rng *rand.Rand, f *Fault) {
+	f.Kind, f.Client, f.How, f.Nodes = Alone, 1+rng.IntN(d.p.Clients), pick(rng, Hole, Refuse), d.p.Nodes-rng.IntN(2)
+	if f.For = between(rng, 600*time.Millisecond, 2500*time.Millisecond); rng.IntN(2) == 0 {
+		f.For = between(rng, 100*time.Millisecond, 400*time.Millisecond)
+	}
+}
+
+// ofClient spares the first one from being killed: it admits nodes.
+func (d *drawing) ofClient(rng *rand.Rand, f *Fault) {
+	f.Kind, f.Client, f.For = pick(rng, d.only([]string{Pause, Crash})...), 1+rng.IntN(d.p.Clients), between(rng, 100*time.Millisecond, time.Second)
+	switch {
+	case f.Kind == Pause:
+		f.For = between(rng, d.p.TTL/2, d.p.TTL+time.Second)
+	case f.Client == 1:
+		f.Client = d.p.Clients
 	}
 }
 

@@ -20,7 +20,7 @@ type Fault struct {
 	Client  int           // From 1 on, 0 if it is no client's. With a node, the fault is of the way between the two.
 	Amount  time.Duration // Of a clock's step back, of a maxTTL; what a clock gains in a second.
 	Nodes   int           // From how many a client is cut off.
-	How     string        // What happens on the way: Hole, Refuse, Drop or Mute.
+	How     string        // What happens on the way: Hole, Refuse, Snap, Drop or Mute.
 }
 
 // A Plan is all that a run does by its seed.
@@ -31,9 +31,10 @@ type Plan struct {
 
 	Nodes, Clients, Workers  int
 	Resources                []string
-	Fenced                   []string      // Those of Resources whose locks have fences.
-	Bare, Expiring, Led      []string      // See package protocol.
-	TTL, MaxTTL, NodeTimeout time.Duration // Without MaxTTL there is no quarantine.
+	Fenced                   []string       // Those of Resources whose locks have fences.
+	Bare, Expiring, Led      []string       // See package protocol.
+	TTL, MaxTTL, NodeTimeout time.Duration  // Without MaxTTL there is no quarantine.
+	Conns                    map[int]string // How clients are connected, by their numbers; see package protocol.
 
 	// Sets are those that clients have one after another, by the numbers of their nodes; nil if all have all.
 	Sets [][]int
@@ -97,7 +98,7 @@ const (
 	Slow    = "slow"    // Bytes take up to 60 ms, then the connections break, and they arrive up to a second late.
 	Refuse  = "refuse"  // No new connections, and the old ones broken.
 	Hole    = "hole"    // All bytes vanish in both directions.
-	Away    = "away"    // One client is cut off from a node that others reach, by Hole or Refuse.
+	Away    = "away"    // One client is cut off from a node that others reach, by Hole, Refuse or Snap.
 	Oneway  = "oneway"  // One direction between a client and a node fails, by Drop or Mute.
 	Split   = "split"   // Each client is cut off from a minority of its own.
 	Pause   = "pause"   // SIGSTOP of a client.
@@ -112,19 +113,23 @@ const (
 	Crowd   = "crowd"   // Hundreds of callers in another process ask the nodes for locks.
 	Grow    = "grow"    // All clients are restarted one by one with the next of Sets.
 	Alone   = "alone"   // A client is cut off from all nodes, or all but one.
+	Snap    = "snap"    // Connections break while an extension or a repair is on its way.
+	Full    = "full"    // The server is out of memory: it makes no key, and extends and deletes what it has.
+	Stutter = "stutter" // The server stands still for longer than the node timeout, again and again.
+	Lag     = "lag"     // Bytes to and from the server take 20 to 60 ms, from the start on.
 )
 
 // Courses are the sets of faults that a run can have.
 var Courses = map[string][]string{
-	"all": {
+	All: {
 		Kill, Empty, Stale, Freeze, Reset, Cut, Drop, Slow, Refuse, Hole, Away, Oneway, Split, Pause, Crash, Flush, Most, Rolling,
-		Raise, Clock, Rate, Crowd, Alone,
+		Raise, Clock, Rate, Crowd, Alone, Snap, Full, Stutter, Lag, Grow,
 	},
 	"none":    {},
 	"kill":    {Kill},
 	"empty":   {Empty, Stale, Flush},
-	"freeze":  {Freeze, Most},
-	"network": {Reset, Cut, Drop, Slow, Refuse, Hole, Away, Oneway, Split, Alone},
+	"freeze":  {Freeze, Most, Stutter},
+	"network": {Reset, Cut, Drop, Slow, Refuse, Hole, Away, Oneway, Split, Alone, Snap, Lag},
 	"clients": {Pause, Crash},
 	"rolling": {Rolling, Raise},
 	"clock":   {Clock, Rate, Kill},
@@ -133,6 +138,9 @@ var Courses = map[string][]string{
 	Fleet:     {Kill, Freeze, Rolling, Pause, Crash, Rate},
 	Soak:      {Kill, Freeze, Reset, Drop, Slow, Refuse},
 }
+
+// All is the course of runs that draw their set-up, too.
+const All = "all"
 
 // Soak is the course of long runs, in which nothing may grow: clients live as long as the run does, and instead of what they
 // do they tell how much they use, as hours of events would fill disks. Its faults are mild: locks go on, and every path of an
@@ -165,19 +173,25 @@ func Draw(seed uint64, course string, duration time.Duration, has func(kind stri
 	p := &Plan{
 		Seed: seed, Course: course, Duration: duration,
 		Nodes: sizes[seed%2][rng.IntN(4)], Clients: 3 + rng.IntN(2), Workers: 4,
-		Resources: []string{"a", "b", "c", "d"},
+		Resources: strings.Split("abcdefghijklmnop", ""),
 		TTL:       1500 * time.Millisecond, NodeTimeout: 250 * time.Millisecond,
 	}
 	// Quarantine is what the promises need once nodes may lose their data.
-	if course != Fleet && (slices.Contains(kinds, Empty) || slices.Contains(kinds, Raise) || course == Grow || rng.IntN(2) == 0) {
-		p.MaxTTL = 2 * time.Second
+	if course == All {
+		kinds = p.setUp(kinds)
 	}
-	p.Fenced, p.Expiring, p.Led = p.Resources[:1+rng.IntN(2)], []string{"u", "v", "x", "y"}, []string{"leader", "stay"}
+	if course != Fleet && (slices.Contains(kinds, Empty) || slices.Contains(kinds, Raise) || slices.Contains(kinds, Grow) || course != All && rng.IntN(2) == 0) {
+		p.MaxTTL = p.TTL + 500*time.Millisecond
+	}
+	for _, i := range rng.Perm(len(p.Resources))[:2+rng.IntN(6)] {
+		p.Fenced = append(p.Fenced, p.Resources[i])
+	}
+	p.Expiring, p.Led = []string{"u", "v", "x", "y"}, []string{"leader", "stay"}
 	p.Bare = p.Expiring[:2]
 	if course == Fleet {
 		p.TTL, p.Fenced = 2*p.TTL, nil // The limits of redsync's requests follow from the ttl.
 	}
-	if course == Grow {
+	if slices.Contains(kinds, Grow) {
 		p.Nodes, p.Sets = 5, sets
 	}
 	d := &drawing{p: p, kinds: slices.DeleteFunc(slices.Clone(kinds), func(k string) bool { return !has(k) })}
@@ -213,8 +227,8 @@ func (p *Plan) Has(kind string) bool {
 
 // Print writes the plan so that it can be read.
 func (p *Plan) Print(w io.Writer) {
-	_, _ = fmt.Fprintf(w, "seed %d, course %s, %v: %d nodes, %d clients of %d workers, resources %s, with fences %s; ttl %v, maxTTL %v, node timeout %v\n",
-		p.Seed, p.Course, p.Duration, p.Nodes, p.Clients, p.Workers, strings.Join(p.Resources, " "), strings.Join(p.Fenced, " "), p.TTL, p.MaxTTL, p.NodeTimeout)
+	_, _ = fmt.Fprintf(w, "seed %d, course %s, %v: %d nodes, %d clients of %d workers, resources %s, with fences %s; ttl %v, maxTTL %v, node timeout %v; connected otherwise: %v\n",
+		p.Seed, p.Course, p.Duration, p.Nodes, p.Clients, p.Workers, strings.Join(p.Resources, " "), strings.Join(p.Fenced, " "), p.TTL, p.MaxTTL, p.NodeTimeout, p.Conns)
 	for _, f := range p.Faults {
 		_, _ = fmt.Fprintf(w, "%8.2f s  %s\n", f.At.Seconds(), f)
 	}

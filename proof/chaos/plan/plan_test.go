@@ -55,7 +55,12 @@ func TestPlanHasDozensOfFaultsOfAllKinds(t *testing.T) {
 func TestPlanAsksForNothingThatIsNotPromised(t *testing.T) {
 	for seed := range uint64(200) {
 		p := drawn(t, seed, "all")
-		require.Positive(t, p.MaxTTL, "nodes lose their data, so there must be quarantine")
+		if p.Has(Empty) || p.Has(Stale) || p.Has(Flush) || p.Sets != nil {
+			require.Positive(t, p.MaxTTL, "nodes lose their data, so there must be quarantine")
+		}
+		for _, f := range p.Faults {
+			require.False(t, p.Nodes < 3 && slices.Contains([]string{Empty, Stale, Lag, Stutter, Split}, f.Kind), "there is no minority")
+		}
 		last := p.Nodes - 1
 		for i, f := range p.Faults {
 			switch f.Kind {
@@ -83,6 +88,37 @@ func TestPlanAsksForNothingThatIsNotPromised(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A few seeds in a row must do: whatever of the set-up a rule depends on has to come again and again.
+func TestPlanDrawsTheSetUp(t *testing.T) {
+	nodes, conns := make(map[int]bool), make(map[string]bool)
+	grows, bare, fenced := 0, 0, make(map[string]bool)
+	for seed := range uint64(24) {
+		p := drawn(t, seed, All)
+		if p.Sets != nil {
+			grows++
+			require.True(t, p.Has(Grow))
+		} else {
+			nodes[p.Nodes] = true
+		}
+		if p.MaxTTL == 0 {
+			bare++
+		}
+		for _, how := range p.Conns {
+			conns[how] = true
+		}
+		for _, res := range p.Fenced {
+			fenced[res] = true
+		}
+		require.Less(t, p.NodeTimeout, p.TTL)
+	}
+	require.Len(t, nodes, 6)
+	require.Len(t, conns, 4)
+	require.Len(t, fenced, 16)
+	require.Positive(t, grows)
+	require.Positive(t, bare)
+	require.Less(t, grows+bare, 12, "most runs have quarantine and one set")
 }
 
 // Clients of other libraries have neither quarantine nor fences.

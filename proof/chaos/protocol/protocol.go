@@ -31,8 +31,8 @@ type Config struct {
 	NodeTimeout int64    `json:"nodeTimeout"`
 	MaxTTL      int64    `json:"maxTTL,omitempty"` // 0: no quarantine.
 
-	// HandOn has the client leave the release of some locks to another one: the conductor passes them on.
-	HandOn bool `json:"handOn,omitempty"`
+	Conn string `json:"conn,omitempty"` // One of the constants below; none: as usual.
+
 	// Bare are those that are locked without quarantine, which is another way through the library.
 	Bare []string `json:"bare,omitempty"`
 	// Expiring are resources whose locks are mostly left to expire, Led such as one client holds until it loses them.
@@ -67,6 +67,14 @@ const (
 	Release = "release" // Release a lock that another process took.
 	Admit   = "admit"   // End the quarantine of a node.
 	Sample  = "sample"  // Tell how much the process uses.
+)
+
+// How a client can be connected so that it hears of no release: over a pool of one connection for each node; as a user who may
+// not SUBSCRIBE; or, without knowing it, by a proxy that keeps its connections whatever becomes of the server.
+const (
+	Single = "single"
+	Mute   = "mute"
+	Hidden = "hidden"
 )
 
 // Duties are what a client says to the conductor on stdout, one word a line.
