@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -65,40 +66,40 @@ func (r *run) supported(f *findings, l *lock, keys []string) {
 	}
 }
 
-// lasts looks for how long the nodes keep the keys, as was known when a call returned. The attempt began before any node did
-// something for it, so its ttl ends before that of the first step.
+// lasts looks for how long the nodes keep the keys, as was known when a call returned: until each of a quorum has them, and
+// for as much more as clocks may drift in what it was asked for. An attempt began before any node did something for it, so
+// that holds of the node that did so first, too.
 func (r *run) lasts(f *findings, l *lock, keys []string, c *call) {
 	f.facts++
-	need := c.end.Until + c.begin.TTL - r.ends(c, 0)
-	good, first := 0, r.end+c.begin.TTL
+	good, first := 0, int64(math.MaxInt64)
 	for n := range r.header.Nodes {
 		if !r.has(l.client, n) {
 			continue
 		}
-		until := r.end + c.begin.TTL
+		least := int64(math.MaxInt64)
 		for _, key := range keys {
 			last := int64(0)
 			for _, e := range r.after(site{n, key}, l.began) {
 				if e.Holder == l.holder && e.From <= c.end.At && e.TTL > 0 {
-					last = max(last, e.At+e.TTL)
-					if e.Op == history.StepGrant || e.Op == history.StepAsked {
-						first = min(first, e.At+e.TTL)
+					until := r.ends(c, e.At, e.TTL)
+					if last = max(last, until); e.Op == history.StepGrant || e.Op == history.StepAsked {
+						first = min(first, until)
 					}
 				}
 			}
-			until = min(until, last)
+			least = min(least, last)
 		}
-		if until >= need || r.lostData(n, l.asked, c.end.At) || r.unseen(n, l.asked, c.end.At) {
+		if least >= c.end.Until || r.lostData(n, l.asked, c.end.At) || r.unseen(n, l.asked, c.end.At) {
 			good++
 		}
 	}
 	p := place{from: l.acquired.begin.At, to: c.end.At, resource: l.resources[0], clients: []string{l.client}}
 	if good < r.quorum(l.client) {
-		f.violation(p, "%s said that %s (%s) has until %s, and only %d nodes keep it until %s, which is so much more as clocks may drift",
-			c, l, l.holder, at(c.end.Until), good, at(need))
-	} else if c == l.acquired && first < need {
+		f.violation(p, "%s said that %s (%s) has until %s, and only %d nodes keep it so long, and for as much more as clocks may drift",
+			c, l, l.holder, at(c.end.Until), good)
+	} else if c == l.acquired && first < c.end.Until {
 		f.violation(p, "%s said that %s (%s) has until %s, and a node had granted it so early that its ttl less the drift is over at %s",
-			c, l, l.holder, at(c.end.Until), at(first-need+c.end.Until))
+			c, l, l.holder, at(c.end.Until), at(first))
 	}
 }
 

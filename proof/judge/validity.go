@@ -110,12 +110,11 @@ func (r *run) least(c *call) int64 {
 	if r.header.DriftLeast == 0 {
 		return 0 // Of a library whose drift is not known.
 	}
-	return r.ends(c, c.begin.At) - rounding
+	return r.ends(c, c.begin.At, c.begin.TTL) - rounding
 }
 
 // ends is when a lock does whose attempt, or whose extension, began then.
-func (r *run) ends(c *call, from int64) int64 {
-	ttl := c.begin.TTL
+func (r *run) ends(c *call, from, ttl int64) int64 {
 	return from + ttl - int64(float64(ttl)*cmp.Or(c.begin.Drift, r.header.Drift)) - r.header.DriftLeast
 }
 
