@@ -63,9 +63,11 @@ Proof.
     (forall m, g < m <= i -> L (state w m n) = Some (token_of w a))).
   { intros n Hn. destruct (Answers n Hn) as [i [Si [Ei A]]]. destruct (answer_is_true n i a f A) as [Holds Is].
     destruct (holder_was_granted n a (S i)) as [g [G [Less Since]]]; auto.
-    split; [lia |]. exists g, i. repeat split; auto; try lia. intros m Hm. apply Since. lia. }
-  split; [| exists q; split; auto; intros n Hn; apply Each; auto].
-  destruct (M q q Q Q) as [n [Hn _]]. apply (Each n Hn).
+    split; [lia |]. exists g, i. repeat split; auto; try lia; intros m Hm; apply Since; lia. }
+  split.
+  - destruct (M q q Q Q) as [n [Hn _]]. apply (Each n Hn).
+  - exists q. split; auto. intros n Hn. destruct (Each n Hn) as [_ [g [i [Sg [Gi [Ei [A [Less Since]]]]]]]].
+    exists g, i. repeat split; auto; intros m Hm; apply Since; lia.
 Qed.
 
 (* What both theorems need: one attempt's numbers end where the other's begin, or before. If a was over when b began, a

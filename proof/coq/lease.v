@@ -3,7 +3,7 @@
    The proof: two quorums have a node in common, which has said yes to both. Between the earlier yes and the later one
    the earlier holder's key stays: it has not expired as long as its holder believes, and is not released. Or the node
    loses it. Then it is in quarantine for as long as the holder believes, and gives nobody a key. *)
-Require Import List Arith Reals Lra Lia.
+Require Import List Arith Rbase Lra Lia.
 Require Import sets quorum lease_rules.
 Local Open Scope R_scope.
 

@@ -23,7 +23,7 @@
 
    The rules have one resource. A lock of several has these steps on each of them, so the claims hold for each. A lock is
    named by its token, which is fresh: an attempt that is made anew is another lock. *)
-Require Import List Arith Reals.
+Require Import List Arith Rbase.
 Require Import sets.
 Local Open Scope R_scope.
 

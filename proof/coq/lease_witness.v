@@ -6,7 +6,7 @@
      node 3   2.5 is repaired for 1         13 the key of 1 expires            14 grants 2
 
    Nodes' clocks are half a percent too fast, and show different times. Clients' clocks are half a percent too slow. *)
-Require Import List Arith Reals Lra.
+Require Import List Arith Rbase Lra.
 Require Import sets quorum lease_rules lease lease_runs.
 Import ListNotations.
 Local Open Scope R_scope.
