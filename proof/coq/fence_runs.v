@@ -1,5 +1,5 @@
-(* How a run of the rules of fences is written down: for each node a list of what happens to it. For the folder opposite,
-   which has runs under rules that are broken. *)
+(* How a run of the rules of fences is written down: for each node a list of what happens to it. This is for the folder
+   opposite, which has runs under rules that are broken. *)
 Require Import List Arith Lia.
 Require Import sets quorum fence_rules.
 Import ListNotations.
@@ -58,7 +58,8 @@ Tactic Notation "by" "rule" uconstr(r) := first [refine r | refine (r _); simpl;
 
 (* All assumptions but that about steps, which is left for the nodes that there are. *)
 Ltac begin_run :=
-  unfold breaks, one_node, three_nodes, own, each; split; [first [apply one_node_meets | apply three_nodes_meet] |]; split;
+  unfold breaks, one_node, three_nodes, own, each;
+  split; [first [apply one_node_meets | apply three_nodes_meet] |]; split;
   [constructor; simpl;
     [intros i n; destruct n as [| [| [| [| n]]]]; simpl; try apply nothing
     | try (intros; auto; lia)

@@ -45,7 +45,8 @@ Proof.
     destruct (option_map (Nat.eqb (token_of w a)) (L (state w i n))) as [[|] |] eqn:E.
     1: {
       assert (Held : L (state w i n) = Some (token_of w a)).
-      { destruct (L (state w i n)); simpl in E; [| discriminate]. inversion E as [E']. apply Nat.eqb_eq in E'. congruence. }
+      { destruct (L (state w i n)); simpl in E; [| discriminate].
+        inversion E as [E']. apply Nat.eqb_eq in E'. congruence. }
       destruct (IH ltac:(lia) Held) as [g [G [Less Since]]]. exists g. repeat split; try lia.
       intros m Hm. destruct (Nat.eq_dec m (S i)); subst; auto. apply Since. lia. }
     all: assert (Not : L (state w i n) <> Some (token_of w a)) by

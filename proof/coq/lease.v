@@ -120,8 +120,8 @@ Qed.
 Definition forgetful (n : node) (k : nat) (x : R) : Prop :=
   past (state w n k) = lost \/ exists y, x <= y <= time w n k /\ past (state w n k) = seen (node_clock w n y).
 
-(* For as long as a believes that the node has said yes to, at step i: the node still has its key, or has lost its memory
-   since. And all other keys are of shared holders beside a shared one. *)
+(* What is so at step k, for as long as a's holder believes, after a yes of the node to a. The node still has the key
+   of a, or has lost its memory since. All other keys are those of shared holders, beside a shared one. *)
 Definition kept_or_forgotten (n : node) (a : lock) (x u T : R) (k : nat) : Prop :=
   ((exists e, entries (state w n k) a = Some e /\ node_clock w n x + T <= e) \/ forgetful n k x) /\
   (forall b e, b <> a -> entries (state w n k) b = Some e -> ~ has_let_go w b u -> shared w b /\ shared w a).
@@ -207,7 +207,8 @@ Lemma later_yes_is_shared : forall n i j a s T b s' T' u, (i < j)%nat ->
 Proof.
   intros n i j a s T b s' T' u Ij A B Differ Ju Na Nb Valid.
   pose proof (time_grows n i j ltac:(lia)) as Later.
-  assert (Na' : ~ has_let_go w a (time w n i)) by (intro X; apply Na; apply (let_go_for_good a (time w n i)); auto; lra).
+  assert (Na' : ~ has_let_go w a (time w n i)).
+  { intro X. apply Na. apply (let_go_for_good a (time w n i)); auto; lra. }
   destruct (yes_means_a_key n i a s T A Na') as [x [e [X [Has Life]]]].
   pose proof (clocks_within_ttl a s u T ltac:(lra) Valid n) as Within.
   destruct (kept_for_as_long n i a s T x u e A Na X Has Life Within j Ij Ju) as [Key Others].

@@ -1,5 +1,5 @@
-(* The rules of leases, and what is claimed of them: at no time do two holders believe that they have a lock, unless both
-   are shared holders. lease.v proves it.
+(* The rules of leases, and what is claimed of them: at no time do two holders believe that they have a lock, unless
+   both are shared holders. lease.v proves it.
 
    This is about the rules and not about the code. docs/safety.md has the argument in prose ("Exclusion", "Quarantine").
    What does each step in the library:
@@ -8,11 +8,14 @@
                 redlock/scripts/fencedQueue.lua
      again      the same scripts, when the key holds the token already
      extend     redlock/scripts/extend.lua
-     repair     redlock/scripts/repair.lua, sent by redlock/extend.go: repair, allowed by internal/lease/lease.go: MayRepair
+     repair     redlock/scripts/repair.lua, sent by redlock/extend.go: repair,
+                allowed by internal/lease/lease.go: MayRepair
      expire     the server, by the life that the scripts give a key; redlock/drift.go: serverMillis
      release    redlock/scripts/unlock.lua, after internal/lease/lease.go: Unlock; of an attempt that has failed,
                 internal/lease/round.go: fail
-     look       internal/quarantine/check.lua, before each script that grants: internal/quarantine/scripts.lua.go: Grants
+     lose       nothing in the library: docs/safety.md has a list, "What loses keys"
+     look       internal/quarantine/check.lua, before each script that grants:
+                internal/quarantine/scripts.lua.go: Grants
      votes      internal/quarantine/check.lua
      validity   internal/lease/drift.go: Drift, internal/lease/drift.go: Validity
      believes   internal/lease/round.go: Until, internal/lease/lease.go: Got, internal/lease/lease.go: Prolong,
@@ -21,8 +24,8 @@
      counted    internal/lease/verdict.go: Need
      shared     not in the library
 
-   The rules have one resource. A lock of several has these steps on each of them, so the claims hold for each. A lock is
-   named by its token, which is fresh: an attempt that is made anew is another lock. *)
+   The rules have one resource. A lock of several has these steps on each of them, so the claims hold for each. A lock
+   is named by its token, which is fresh: an attempt that is made anew is another lock. *)
 Require Import List Arith Rbase.
 Require Import sets.
 Local Open Scope R_scope.
@@ -71,8 +74,9 @@ Definition has_let_go (w : world) (a : lock) (t : R) : Prop :=
 Definition room (w : world) (st : node_state) (a : lock) : Prop :=
   forall b e, entries st b = Some e -> shared w b /\ shared w a.
 
-(* Quarantine. A node that has forgotten something grants nothing before S + M: S (since) is when it was first seen after the
-   loss, and M is at least each ttl to which it has said yes before. A node that has lost nothing has no quarantine. *)
+(* Quarantine. A node that has forgotten something grants nothing before S + M, by its own clock. S is when it was first
+   seen after the loss. M is at least each ttl to which it has said yes before; docs/safety.md says when that is so. A
+   node that has lost nothing has no quarantine. *)
 Definition votes (w : world) (n : node) (k : nat) (st : node_state) : Prop :=
   match past st with
   | whole => True
@@ -82,8 +86,8 @@ Definition votes (w : world) (n : node) (k : nat) (st : node_state) : Prop :=
       since + M <= node_clock w n (time w n k)
   end.
 
-(* Step k of node n: from a state, with an answer or without one, to a state. The life of a key is rounded up: so the end
-   is not before what was asked for.
+(* Step k of node n: from a state, with an answer or without one, to a state. The life of a key is rounded up, so its
+   end is not before what was asked for.
 
    Requests may be lost, delayed without bound, repeated and reordered: a step comes whenever its request arrives. *)
 Inductive step (w : world) (n : node) (k : nat) : node_state -> option (lock * R * R) -> node_state -> Prop :=
@@ -130,8 +134,9 @@ Inductive step (w : world) (n : node) (k : nat) : node_state -> option (lock * R
     e <= node_clock w n (time w n k) ->
     step w n k st None (put st a None)
 
-  (* A release finds its own token. It deletes the key, or leaves it for a time, never for longer (min hold). Only tokens
-     whose holder has let go are released: a process that releases another one's token takes the lock over from it. *)
+  (* A release finds its own token. It deletes the key, or leaves it for a time, never for longer (min hold). Only dead
+     tokens are released: those whose holder has let go. A process that releases the token of another one must know
+     that this one does not go on. *)
 | release a entry st :
     has_let_go w a (time w n k) ->
     (forall e', entry = Some e' -> exists e, entries st a = Some e /\ e' <= e) ->
@@ -154,15 +159,17 @@ Inductive step (w : world) (n : node) (k : nat) : node_state -> option (lock * R
 
 (* What is assumed. *)
 Record lawful (w : world) : Prop := {
-  (* Nodes do these steps, one after the other, and no others. They begin empty. Each loss is noticed (lost, look): so
-     nodes do not lose keys, or all clients use quarantine, and nobody admits a node too early. *)
+  (* Nodes do these steps, one after the other, and no others. They begin empty. After a loss there is always
+     quarantine. So either nodes lose no keys; or all clients use quarantine, it notices the loss, and nobody admits the
+     node too early. *)
   steps : forall n k, step w n k (state w n k) (answer w n k) (state w n (S k));
   one_after_the_other : forall n k, time w n k <= time w n (S k);
   empty : forall n a, entries (state w n 0) a = None;
   (* Clocks run at bounded rates, and the drift factor is at least the rate error of a client's clock plus that of a
      node's. Nodes do not step their clocks forward. No two clocks need show the same. *)
   node_not_too_fast : forall n t u, t <= u -> node_clock w n u - node_clock w n t <= (u - t) * (1 + node_rate w);
-  client_not_too_slow : forall a t u, t <= u -> (u - t) * (1 - client_rate w) <= client_clock w a u - client_clock w a t;
+  client_not_too_slow : forall a t u, t <= u ->
+    (u - t) * (1 - client_rate w) <= client_clock w a u - client_clock w a t;
   rates_not_negative : 0 <= client_rate w /\ 0 <= node_rate w /\ 0 <= margin w;
   factor_covers_rates : client_rate w + node_rate w <= factor w;
   factor_below_one : factor w < 1

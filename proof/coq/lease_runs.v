@@ -28,8 +28,8 @@ Fixpoint state_of (last : node_state) (s : script) (k : nat) : node_state :=
   | (_, _, next) :: rest => match k with O => last | S k => state_of next rest k end
   end.
 
-(* One node, the node 1, is a whole set. All locks have a ttl of 10, and attempts go on until 1. The node's clock is ahead
-   of the real time by the rate given, and the clients' clocks show the real time. *)
+(* One node, the node 1, is a whole set. All locks have a ttl of 10, and attempts go on until 1. The node's clock is
+   too fast by the rate given, and the clients' clocks show the real time. *)
 Definition one_node (shared : lock -> Prop) (begun : lock -> R) (released : lock -> option R) (factor rate : R)
     (s : script) : world := {|
   counted := fun q => q = [1%nat];

@@ -96,7 +96,8 @@ Proof.
   - intros a t u H. lra.
 Qed.
 
-Lemma two_are_a_quorum : forall a b : nat, a <> b -> In a [1; 2; 3]%nat -> In b [1; 2; 3]%nat -> quorum [1; 2; 3]%nat [a; b].
+Lemma two_are_a_quorum : forall a b : nat,
+  a <> b -> In a [1; 2; 3]%nat -> In b [1; 2; 3]%nat -> quorum [1; 2; 3]%nat [a; b].
 Proof.
   intros a b Differ A B. repeat split.
   - repeat constructor; simpl; intuition.

@@ -1,4 +1,5 @@
-(* Two quorums meet: of one set of nodes, and of two neighbouring sets. Of sets that are two steps apart they need not. *)
+(* Two quorums meet: those of one set of nodes, and those of two neighbouring sets. Those of sets that are two steps
+   apart need not. *)
 Require Import List Arith Lia.
 Require Import sets.
 Import ListNotations.

@@ -6,10 +6,14 @@
            2  grants B 2      is raised to 2      grants A 2
            3                  A's key goes
            4                  grants B 3 *)
-Theorem opposite : breaks fences_unique (three_nodes (each 3 5 9)
-  [(Some (1, 1), key 1 1); (None, free 1); (Some (2, 2), key 2 2)]
-  [(Some (1, 1), key 1 1); (None, key 1 1); (Some (1, 2), key 1 2); (None, free 2); (Some (2, 3), key 2 3)]
-  [(Some (2, 1), key 2 1); (None, free 1); (Some (1, 2), key 1 2)]).
+Definition on_1 : script :=
+  [(Some (1, 1), key 1 1); (None, free 1); (Some (2, 2), key 2 2)].
+Definition on_2 : script :=
+  [(Some (1, 1), key 1 1); (None, key 1 1); (Some (1, 2), key 1 2); (None, free 2); (Some (2, 3), key 2 3)].
+Definition on_3 : script :=
+  [(Some (2, 1), key 2 1); (None, free 1); (Some (1, 2), key 1 2)].
+
+Theorem opposite : breaks fences_unique (three_nodes (each 3 5 9) on_1 on_2 on_3).
 Proof.
   begin_run.
   - destruct i as [| [| [| i]]]; simpl; try apply nothing.

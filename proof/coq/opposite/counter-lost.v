@@ -1,6 +1,8 @@
 (* Attempt 1 is granted 1, the counter is lost with the key, and attempt 2 is granted 1. *)
-Theorem opposite : breaks fences_unique (one_node own (each 0 2 9) (each 1 3 9) [
-  (Some (1, 1), key 1 1); (None, free 0); (Some (2, 1), key 2 1)]).
+Definition events : script := [
+  (Some (1, 1), key 1 1); (None, free 0); (Some (2, 1), key 2 1)].
+
+Theorem opposite : breaks fences_unique (one_node own (each 0 2 9) (each 1 3 9) events).
 Proof.
   begin_run.
   - destruct i as [| [| [| i]]]; simpl.

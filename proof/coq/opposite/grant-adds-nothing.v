@@ -1,6 +1,8 @@
 (* Attempt 1 is granted 0, its key goes, and attempt 2 is granted 0. *)
-Theorem opposite : breaks fences_unique (one_node own (each 0 2 9) (each 1 3 9) [
-  (Some (1, 0), key 1 0); (None, free 0); (Some (2, 0), key 2 0)]).
+Definition events : script := [
+  (Some (1, 0), key 1 0); (None, free 0); (Some (2, 0), key 2 0)].
+
+Theorem opposite : breaks fences_unique (one_node own (each 0 2 9) (each 1 3 9) events).
 Proof.
   begin_run.
   - destruct i as [| [| [| i]]]; simpl.

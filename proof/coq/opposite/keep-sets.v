@@ -1,7 +1,10 @@
-(* Attempts 1 and 2 are granted 1 and 2. A late extension of 1 sets the counter back to 1, and attempt 3 is granted 2. *)
-Theorem opposite : breaks fences_unique (one_node own (each 0 2 5) (each 1 3 6) [
+(* Attempts 1 and 2 are granted 1 and 2. A late extension of 1 sets the counter back to 1, and attempt 3 is granted 2.
+   *)
+Definition events : script := [
   (Some (1, 1), key 1 1); (None, free 1); (Some (2, 2), key 2 2); (None, key 2 1);
-  (None, free 1); (Some (3, 2), key 3 2)]).
+  (None, free 1); (Some (3, 2), key 3 2)].
+
+Theorem opposite : breaks fences_unique (one_node own (each 0 2 5) (each 1 3 6) events).
 Proof.
   begin_run.
   - destruct i as [| [| [| [| [| [| i]]]]]]; simpl.

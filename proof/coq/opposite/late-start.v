@@ -1,6 +1,8 @@
 (* Attempt 2 is granted 1, before its start. Attempt 1 is granted 2, and is over when attempt 2 starts. *)
-Theorem opposite : breaks fences_in_order (one_node own (each 1 3 9) (each 3 4 9) [
-  (Some (2, 1), key 2 1); (None, free 1); (Some (1, 2), key 1 2)]).
+Definition events : script := [
+  (Some (2, 1), key 2 1); (None, free 1); (Some (1, 2), key 1 2)].
+
+Theorem opposite : breaks fences_in_order (one_node own (each 1 3 9) (each 3 4 9) events).
 Proof.
   begin_run.
   - destruct i as [| [| [| i]]]; simpl.

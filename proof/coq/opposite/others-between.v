@@ -1,6 +1,8 @@
 (* Attempt 2 has seen the counter 0. Attempt 1 is granted 1, and then attempt 2 is granted 2: both take the 1. *)
-Theorem opposite : breaks numbers_unique (one_node own (each 0 0 9) (each 1 3 9) [
-  (Some (1, 1), key 1 1); (None, free 1); (Some (2, 2), key 2 2)]).
+Definition events : script := [
+  (Some (1, 1), key 1 1); (None, free 1); (Some (2, 2), key 2 2)].
+
+Theorem opposite : breaks numbers_unique (one_node own (each 0 0 9) (each 1 3 9) events).
 Proof.
   begin_run.
   - destruct i as [| [| [| i]]]; simpl.

@@ -1,6 +1,8 @@
 (* Attempt 1 is granted 1. A raise to 1 for attempt 2 is answered, although the key is that of 1. *)
-Theorem opposite : breaks fences_unique (one_node own (each 0 1 9) (each 1 2 9) [
-  (Some (1, 1), key 1 1); (Some (2, 1), key 1 1)]).
+Definition events : script := [
+  (Some (1, 1), key 1 1); (Some (2, 1), key 1 1)].
+
+Theorem opposite : breaks fences_unique (one_node own (each 0 1 9) (each 1 2 9) events).
 Proof.
   begin_run.
   - destruct i as [| [| i]]; simpl.

@@ -1,8 +1,10 @@
 (* Lock 1 is granted at 0, and the node is repaired for lock 2 at 2. *)
-Theorem opposite : breaks (plain [
+Definition events : script := [
   (0, Some (1%nat, 0, 10), gives nothing_yet 1 10);
   (2, Some (2%nat, 0, 10), gives (gives nothing_yet 1 10) 2 12)
-]).
+].
+
+Theorem opposite : breaks (plain events).
 Proof.
   begin_run.
   - destruct k as [| [| k]]; simpl.

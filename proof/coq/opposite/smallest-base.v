@@ -1,9 +1,13 @@
 (* Attempt 1 is granted 1 by the nodes 2 and 3, so it has the number 1. Attempt 2 is granted 2 by the nodes 1 and 2,
    which had the counters 0 and 1. The smallest is 0: it takes the numbers 1 and 2. *)
-Theorem opposite : breaks numbers_unique (three_nodes (each 1 3 9)
-  [(None, free 0); (None, free 0); (Some (2, 2), key 2 2)]
-  [(Some (1, 1), key 1 1); (None, free 1); (Some (2, 2), key 2 2)]
-  [(Some (1, 1), key 1 1)]).
+Definition on_1 : script :=
+  [(None, free 0); (None, free 0); (Some (2, 2), key 2 2)].
+Definition on_2 : script :=
+  [(Some (1, 1), key 1 1); (None, free 1); (Some (2, 2), key 2 2)].
+Definition on_3 : script :=
+  [(Some (1, 1), key 1 1)].
+
+Theorem opposite : breaks numbers_unique (three_nodes (each 1 3 9) on_1 on_2 on_3).
 Proof.
   begin_run.
   - destruct i as [| [| [| i]]]; simpl; try apply nothing.

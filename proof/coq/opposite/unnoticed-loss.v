@@ -1,9 +1,11 @@
 (* The node loses everything at 1, which nobody notices, and lock 2 is granted at 2. *)
-Theorem opposite : breaks (plain [
+Definition events : script := [
   (0, Some (1%nat, 0, 10), gives nothing_yet 1 10);
   (1, None, forgets whole);
   (2, Some (2%nat, 0, 10), gives (forgets whole) 2 12)
-]).
+].
+
+Theorem opposite : breaks (plain events).
 Proof.
   begin_run.
   - destruct k as [| [| [| k]]]; simpl.
