@@ -266,7 +266,7 @@ func TestControls(t *testing.T) {
 			two <- struct{}{}
 			defer func() { <-two }()
 			refused(t, c, folder, fmt.Sprintf("control_%d.v", i))
-			_, _ = fmt.Fprintf(t.Output(), "broken: %s. The opposite is proved, and %s falls\n", c.what, c.falls)
+			_, _ = fmt.Fprintf(t.Output(), "broken, %s: %s. The opposite is proved, and %s falls\n", c.name, c.what, c.falls)
 		})
 	}
 }
