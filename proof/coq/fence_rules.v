@@ -42,7 +42,7 @@ Inductive step (w : world) (i : nat) : node_state -> option (attempt * nat) -> n
     step w i s None s
 
   (* The key is free. It becomes the attempt's, and the counter becomes larger by one, or by more. A clock's value, for
-     example, is much more. *)
+     example, is much more. (Only leases need that the key is free. The proof of fences does not use it.) *)
 | grant a c c' :
     c + 1 <= c' ->
     step w i {| L := None; C := c |} (Some (a, c')) {| L := Some (token_of w a); C := c' |}
@@ -87,8 +87,8 @@ Definition has_fence (w : world) (a : attempt) (f : nat) : Prop :=
 (* Not in the library: an attempt has all the numbers above base, up to f. A lock could then be handed on within a
    process, each time with a number of its own, without asking the nodes.
 
-   base is the largest counter that the counted nodes had when they granted (instant g). From then until it answered
-   exactly f (instant i), each of them was the attempt's.
+   base is the largest counter that the counted nodes had when they granted (instant g; if g is later, the numbers are
+   fewer). From then until it answered exactly f (instant i), each of them was the attempt's.
 
    It is tempting to let each grant reserve K numbers instead: the counter would become at least c + K. That is refused.
    Counters would run ahead of the clock that replaces a counter which was lost, and fences would go back. *)

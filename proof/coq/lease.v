@@ -116,32 +116,48 @@ Proof.
   - exists (time w n k), e. by_put; [| contradiction]. repeat split; auto; lra.
 Qed.
 
-(* After x, node n has lost its memory. *)
-Definition forgetful (n : node) (k : nat) (x : R) : Prop :=
-  past (state w n k) = lost \/ exists y, x <= y <= time w n k /\ past (state w n k) = seen (node_clock w n y).
+(* After step i, node n has lost its memory. Only after x it was seen again. *)
+Definition forgetful (n : node) (i : nat) (x : R) (k : nat) : Prop :=
+  (exists l, (i < l <= k)%nat /\ past (state w n l) = lost) /\
+  (past (state w n k) = lost \/ exists y, x <= y <= time w n k /\ past (state w n k) = seen (node_clock w n y)).
 
 (* What is so at step k, for as long as a's holder believes, after a yes of the node to a. The node still has the key
    of a, or has lost its memory since. All other keys are those of shared holders, beside a shared one. *)
-Definition kept_or_forgotten (n : node) (a : lock) (x u T : R) (k : nat) : Prop :=
-  ((exists e, entries (state w n k) a = Some e /\ node_clock w n x + T <= e) \/ forgetful n k x) /\
+Definition kept_or_forgotten (n : node) (i : nat) (a : lock) (x u T : R) (k : nat) : Prop :=
+  ((exists e, entries (state w n k) a = Some e /\ node_clock w n x + T <= e) \/ forgetful n i x k) /\
   (forall b e, b <> a -> entries (state w n k) b = Some e -> ~ has_let_go w b u -> shared w b /\ shared w a).
 
 (* A node that has lost its memory grants nothing for that time. *)
 Lemma forgetful_does_not_vote : forall n i k a s T x u, (i < k)%nat -> answer w n i = Some (a, s, T) ->
   s <= x -> time w n k <= u ->
   (forall y z, s <= y -> y <= z -> z <= u -> node_clock w n z - node_clock w n y < T) ->
-  forgetful n k x -> ~ votes w n k (state w n k).
+  forgetful n i x k -> ~ votes w n k (state w n k).
 Proof.
-  intros n i k a s T x u Ik A Sx Ku Within [F | [y [Y F]]] V; unfold votes in V; rewrite F in V; auto.
-  destruct V as [most [All Over]]. specialize (All i a s T Ik A).
+  intros n i k a s T x u Ik A Sx Ku Within [[l [Il Lost]] [F | [y [Y F]]]] V; unfold votes in V; rewrite F in V; auto.
+  destruct V as [most [All Over]]. specialize (All i l a s T Il Lost A).
   specialize (Within y (time w n k)). lra.
+Qed.
+
+(* A loss, or the first sight after it, makes a node forgetful; and it stays so. *)
+Lemma forgetful_from_then : forall n i x k, (i < k)%nat -> x <= time w n k ->
+  forgetful n i x k \/ past (state w n k) = lost \/ past (state w n (S k)) = lost -> forgetful n i x (S k).
+Proof.
+  intros n i x k Ik Xk Or. pose proof (one_after_the_other w W n k) as Next.
+  destruct Or as [[[l [Il Lost]] F] | [Lost | Lost]].
+  - split; [exists l; split; [lia | auto] |].
+    by_rules w W n k; auto; destruct F as [F | [y [Y F]]]; auto;
+      try (right; exists y; split; [lra | assumption]).
+    all: right; exists (time w n k); split; [lra | reflexivity].
+  - split; [exists k; split; [lia | auto] |].
+    by_rules w W n k; auto. right. exists (time w n k). split; [lra | reflexivity].
+  - split; [exists (S k); split; [lia | auto] | auto].
 Qed.
 
 Lemma kept_for_as_long : forall n i a s T x u e, answer w n i = Some (a, s, T) ->
   ~ has_let_go w a u -> s <= x <= time w n i ->
   entries (state w n (S i)) a = Some e -> node_clock w n x + T <= e ->
   (forall y z, s <= y -> y <= z -> z <= u -> node_clock w n z - node_clock w n y < T) ->
-  forall j, (i < j)%nat -> time w n j <= u -> kept_or_forgotten n a x u T j.
+  forall j, (i < j)%nat -> time w n j <= u -> kept_or_forgotten n i a x u T j.
 Proof.
   intros n i a s T x u e Yes N X Has Life Within j Ij. induction Ij as [| k Ik IH]; intro Ju.
   - split; [left; eauto |]. intros b eb Differ B Nb.
@@ -152,12 +168,13 @@ Proof.
     pose proof (time_grows n i k ltac:(lia)) as Since.
     destruct (IH Ku) as [Key Others]. clear IH.
     pose proof (fun F => forgetful_does_not_vote n i k a s T x u ltac:(lia) Yes ltac:(lra) Ku Within F) as Abstains.
+    pose proof (forgetful_from_then n i x k ltac:(lia) ltac:(lra)) as Forgets.
     assert (Not : forall c, ~ has_let_go w c u -> ~ has_let_go w c (time w n k)).
     { intros c Nc Y. apply Nc. apply (let_go_for_good c (time w n k)); auto. }
     pose proof (Within x (time w n k) ltac:(lra) ltac:(lra) Ku) as Alive.
-    unfold kept_or_forgotten, forgetful in *. by_rules w W n k.
+    unfold kept_or_forgotten. by_rules w W n k.
     + (* nothing *)
-      split; auto. destruct Key as [Key | [F | [y [Y F]]]]; eauto. right. right. exists y. split; auto. lra.
+      split; auto. destruct Key as [Key | F]; auto.
     + (* grant *)
       destruct Key as [[e1 [K1 L1]] | F]; [| exfalso; apply (Abstains F); assumption].
       split.
@@ -165,12 +182,11 @@ Proof.
       * intros b eb Differ B Nb. by_put; eauto.
         match goal with Room : room _ _ _ |- _ => destruct (Room _ _ K1) end. auto.
     + (* again *)
-      split; auto. destruct Key as [Key | [F | [y [Y F]]]]; eauto. right. right. exists y. split; auto. lra.
+      split; auto. destruct Key as [Key | F]; auto.
     + (* extend *)
       split.
-      * destruct Key as [[e1 [K1 L1]] | [F | [y [Y F]]]]; eauto.
-        -- left. by_put; eauto. eexists. split; eauto. replace e1 with e0 in * by congruence. lra.
-        -- right. right. exists y. split; auto. lra.
+      * destruct Key as [[e1 [K1 L1]] | F]; auto.
+        left. by_put; eauto. eexists. split; eauto. replace e1 with e0 in * by congruence. lra.
       * intros b eb Differ B Nb. by_put; eauto.
     + (* repair *)
       destruct Key as [[e1 [K1 L1]] | F]; [| exfalso; apply (Abstains F); assumption].
@@ -180,15 +196,13 @@ Proof.
         match goal with Room : room _ _ _ |- _ => destruct (Room _ _ K1) end. auto.
     + (* expire *)
       split.
-      * destruct Key as [[e1 [K1 L1]] | [F | [y [Y F]]]]; eauto.
-        -- left. by_put; eauto. exfalso. replace e1 with e0 in * by congruence. lra.
-        -- right. right. exists y. split; auto. lra.
+      * destruct Key as [[e1 [K1 L1]] | F]; auto.
+        left. by_put; eauto. exfalso. replace e1 with e0 in * by congruence. lra.
       * intros b eb Differ B Nb. by_put; eauto; discriminate.
     + (* release *)
       split.
-      * destruct Key as [[e1 [K1 L1]] | [F | [y [Y F]]]]; eauto.
-        -- left. by_put; eauto. exfalso. apply (Not _ N). auto.
-        -- right. right. exists y. split; auto. lra.
+      * destruct Key as [[e1 [K1 L1]] | F]; auto.
+        left. by_put; eauto. exfalso. apply (Not _ N). auto.
       * intros b eb Differ B Nb. by_put; eauto. exfalso. apply (Not _ Nb). auto.
     + (* lose *)
       split; auto. intros b eb Differ B Nb.
@@ -196,7 +210,7 @@ Proof.
         destruct (Kept b eb B) as [Gone | [eb' [B' _]]] end; eauto.
       exfalso. apply (Not _ Nb). auto.
     + (* look *)
-      split; auto. right. right. exists (time w n k). split; auto. lra.
+      split; auto.
 Qed.
 
 (* A node says yes to a, and later to b. If a's holder still believes then, and b's has not let go, both are shared. *)

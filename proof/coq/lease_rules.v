@@ -75,14 +75,15 @@ Definition room (w : world) (st : node_state) (a : lock) : Prop :=
   forall b e, entries st b = Some e -> shared w b /\ shared w a.
 
 (* Quarantine. A node that has forgotten something grants nothing before S + M, by its own clock. S is when it was first
-   seen after the loss. M is at least each ttl to which it has said yes before; docs/safety.md says when that is so. A
-   node that has lost nothing has no quarantine. *)
+   seen after the loss. M is at least each ttl to which it has said yes (at j) before a loss (l); docs/safety.md says
+   when that is so. A node that has lost nothing has no quarantine. *)
 Definition votes (w : world) (n : node) (k : nat) (st : node_state) : Prop :=
   match past st with
   | whole => True
   | lost => False
   | seen since => exists M,
-      (forall j a s T, (j < k)%nat -> answer w n j = Some (a, s, T) -> T <= M) /\
+      (forall j l a s T, (j < l <= k)%nat -> past (state w n l) = lost ->
+        answer w n j = Some (a, s, T) -> T <= M) /\
       since + M <= node_clock w n (time w n k)
   end.
 
@@ -166,7 +167,8 @@ Record lawful (w : world) : Prop := {
   one_after_the_other : forall n k, time w n k <= time w n (S k);
   empty : forall n a, entries (state w n 0) a = None;
   (* Clocks run at bounded rates, and the drift factor is at least the rate error of a client's clock plus that of a
-     node's. Nodes do not step their clocks forward. No two clocks need show the same. *)
+     node's. Nodes do not step their clocks forward, and a client's does not stand still while its machine sleeps. No
+     two clocks need show the same. The library refuses a factor of 1 or more. *)
   node_not_too_fast : forall n t u, t <= u -> node_clock w n u - node_clock w n t <= (u - t) * (1 + node_rate w);
   client_not_too_slow : forall a t u, t <= u ->
     (u - t) * (1 - client_rate w) <= client_clock w a u - client_clock w a t;

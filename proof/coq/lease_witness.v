@@ -82,7 +82,7 @@ Proof.
       * apply (look the_world 2 3 (empty_since lost)). reflexivity.
       * apply (grant the_world 2 4 2); as_the_rule_asks.
         exists 10. split; [| simpl; unfold the_node_clock; simpl; lra].
-        intros [| [| [| [| [| j]]]]] a s T _ A; simpl in A; inversion A; lra.
+        intros [| [| [| [| [| j]]]]] l a s T _ _ A; simpl in A; inversion A; lra.
       * apply nothing.
     + destruct k as [| [| [| k]]].
       * apply (repair the_world 3 0 1 2 10); as_the_rule_asks.
@@ -132,4 +132,17 @@ Proof.
   assert (M : any_two_meet (counted the_world)) by apply (quorums_meet [1; 2; 3]%nat).
   split; [exact W |]. split; [exact M |]. split; [apply first_is_believed |]. split; [reflexivity |].
   split; [apply second_is_believed |]. split; [apply leases_do_exclude | apply locks_do_exclude]; auto.
+Qed.
+
+(* Shared holders do hold at the same time: two locks on one node. *)
+Theorem shared_holders_have_a_run : exists w,
+  lawful w /\ any_two_meet (counted w) /\ believes w 1 2 /\ believes w 2 2.
+Proof.
+  exists (one_node (fun _ => True) at_0 never 0 0 [
+    (0, Some (1%nat, 0, 10), gives nothing_yet 1 10);
+    (1, Some (2%nat, 0, 10), gives (gives nothing_yet 1 10) 2 11)]).
+  unfold one_node, at_0, never.
+  split; [lawful_if_steps | split; [apply one_node_meets | split; [believed_by 0%nat 0 | believed_by 1%nat 0]]].
+  destruct k as [| [| k]]; simpl; [by rule grant | by rule grant | apply nothing].
+  intros b e _. simpl. auto.
 Qed.

@@ -1,4 +1,8 @@
-(* Nodes, quorums, and sets of nodes that change: what the words mean. quorum.v proves what follows from it. *)
+(* Nodes, quorums, and sets of nodes that change: what the words mean. quorum.v proves what follows from it.
+
+     need         internal/lease/verdict.go: Need
+     quorum       internal/lease/verdict.go: decideLock, internal/lease/verdict.go: decideExtend
+     of_either    each client has its own set: redlock/redlock.go: New *)
 Require Import List Arith.
 Import ListNotations.
 

@@ -15,7 +15,7 @@ Proof.
     + by rule lose.
     + by rule (look _ _ _ (forgets lost) (-100)).
     + by rule grant. exists 10. split; [| simpl; lra].
-      intros [| [| [| [| j]]]] a s T _ A; simpl in A; inversion A; lra.
+      intros [| [| [| [| j]]]] l a s T _ _ A; simpl in A; inversion A; lra.
     + apply nothing.
   - both_at (4) ltac:(believed_by 0%nat 0) ltac:(believed_by 3%nat 0).
 Qed.
