@@ -69,7 +69,9 @@ Inductive step (w : world) (i : nat) : node_state -> option (attempt * nat) -> n
 | clear l c :
     step w i {| L := l; C := c |} None {| L := None; C := c |}.
 
-(* What is assumed. *)
+(* What is assumed. Besides: any two quorums that are counted meet. The last theorems of fences.v have that from what
+   docs/safety.md assumes, that all clients have the same nodes, or those of two neighbouring sets. Clocks, ttls and
+   delays do not occur: nothing is assumed of them. *)
 Record lawful (w : world) : Prop := {
   (* Nodes do these steps, and no others. In particular no node loses a counter. *)
   steps : forall i n, step w i (state w i n) (answer w i n) (state w (S i) n);

@@ -158,7 +158,8 @@ Inductive step (w : world) (n : node) (k : nat) : node_state -> option (lock * R
     past st = lost ->
     step w n k st None {| entries := entries st; past := seen (node_clock w n (time w n k)) |}.
 
-(* What is assumed. *)
+(* What is assumed. Besides: any two quorums that are counted meet. The last theorems of lease.v have that from what
+   docs/safety.md assumes, that all clients have the same nodes, or those of two neighbouring sets. *)
 Record lawful (w : world) : Prop := {
   (* Nodes do these steps, one after the other, and no others. They begin empty. After a loss there is always
      quarantine. So either nodes lose no keys; or all clients use quarantine, it notices the loss, and nobody admits the
