@@ -137,7 +137,7 @@ Inductive step (w : world) (n : node) (k : nat) : node_state -> option (lock * R
 
   (* A release finds its own token. It deletes the key, or leaves it for a time, never for longer (min hold). Only dead
      tokens are released: those whose holder has let go. A process that releases the token of another one must know
-     that this one does not go on. *)
+     that this one does not go on. (The proof does not use that the time is never longer.) *)
 | release a entry st :
     has_let_go w a (time w n k) ->
     (forall e', entry = Some e' -> exists e, entries st a = Some e /\ e' <= e) ->
