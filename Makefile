@@ -110,7 +110,7 @@ check-rest: ## everything that CI runs but make cover
 
 # The numbers of seeds, rounds and servers that make check leaves out.
 .PHONY: nightly
-nightly: full race oldest matrix lint-internal cross-all mutants soak world-full quorum-full packages-test ## all tests at full size, all servers, all mutants, packages
+nightly: full race oldest matrix lint-internal cross-all mutants proved soak world-full quorum-full packages-test ## all tests at full size, all servers, all mutants, packages
 
 .PHONY: vet
 vet: ## go vet
@@ -350,6 +350,11 @@ prove: ## what shows that promises are kept, all one after the other: PROOFS, wi
 	@failed=; for proof in $(PROOFS); do time=$(TIME); [ $$proof = chaos ] || time=3s; \
 		echo "==== make $$proof"; $(MAKE) --no-print-directory $$proof TIME=$$time || failed="$$failed $$proof"; \
 	done; [ -z "$$failed" ] || { echo "FAILED:$$failed"; exit 1; }
+
+.PHONY: proved
+proved: ## Coq checks the argument of docs/safety.md: prints each theorem, and each rule broken with the theorem that falls
+	@command -v coqc >/dev/null || { echo 'proved: install Coq: apt-get install --no-install-recommends coq'; exit 1; }
+	@cd proof && bash -o pipefail -c '$(GO) test -v -vet=off -count=1 -timeout $(TIMEOUT) $(TESTFLAGS) ./coq | grep -vE "^ *(===|--- PASS)"'
 
 # It takes minutes to compile, so what needs it runs at night.
 GORELEASER := github.com/goreleaser/goreleaser/v2@v2.16.0

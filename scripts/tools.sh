@@ -7,6 +7,7 @@
 #   node, npm      where CI=true: compat/ has clients for node contend with this library's
 #   postgres,      where CI=true: the servers of PostgreSQL and MariaDB, for the tests of fencing and of
 #   mariadbd       integrations with migration tools
+#   coq            where CI=true: it checks the proof in proof/coq
 #   bash, ps       the tests of the command line tool use them
 #   a C compiler   with the argument race, for go test -race
 #   cron, man,     with the argument packages, on Debian: a test has them use and check the .deb
@@ -63,6 +64,7 @@ missing() { # prints one word per thing that is missing
 	[ "${CI:-}" != true ] || has npm || echo npm
 	[ "${CI:-}" != true ] || has_postgres || echo postgres
 	[ "${CI:-}" != true ] || has_mariadb || echo mariadb
+	[ "${CI:-}" != true ] || has coqc || echo coq
 	has bash || echo bash
 	has ps || echo ps
 }
@@ -74,6 +76,7 @@ names() { # the same for people
 		server) echo "redis-server or valkey-server" ;;
 		postgres) echo PostgreSQL ;;
 		mariadb) echo MariaDB ;;
+		coq) echo Coq ;;
 		*) echo "$m" ;;
 		esac
 	done | paste -s -d , - | sed 's/,/, /g'
@@ -106,6 +109,7 @@ packages() { # of manager $1, for the missing things $2
 		apt-get:mariadb) echo mariadb-server-core ;;
 		dnf:mariadb) echo mariadb-server ;;
 		*:mariadb) echo mariadb ;;
+		*:coq) echo coq ;;
 		*:bash) echo bash ;;
 		dnf:ps) echo procps-ng ;;
 		*:ps) echo procps ;;

@@ -1,0 +1,410 @@
+// Package coq has only tests: of the proof that is in this folder.
+package coq
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+)
+
+const root = "../.."
+
+// files are all parts of the proof, each after those that it uses.
+var files = []string{
+	"sets.v", "quorum.v",
+	"fence_rules.v", "fences.v", "fence_runs.v", "fence_witness.v",
+	"lease_rules.v", "lease.v", "lease_runs.v", "lease_witness.v",
+	"axioms.v",
+}
+
+// A part is rules, how runs of them are written down, and what is proved of them. With a control, these are compiled as
+// one text: the broken rules, the runs, the opposite, and then the proof.
+type part struct {
+	rules, runs, proof string
+	opposite           string // what the opposite states; breaks is defined in runs
+}
+
+var parts = []part{
+	{rules: "sets.v", proof: "quorum.v", opposite: "_ /\\ ~ meet _ _"},
+	{rules: "fence_rules.v", runs: "fence_runs.v", proof: "fences.v", opposite: "breaks _ _"},
+	{rules: "lease_rules.v", runs: "lease_runs.v", proof: "lease.v", opposite: "breaks _"},
+}
+
+// axioms are those of the real numbers in Coq's library.
+var axioms = []string{
+	"ClassicalDedekindReals.sig_forall_dec",
+	"ClassicalDedekindReals.sig_not_dec",
+	"FunctionalExtensionality.functional_extensionality_dep",
+}
+
+func read(t *testing.T, path ...string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(path...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// needsCoq skips a test where there is no Coq.
+func needsCoq(t *testing.T) {
+	t.Helper()
+	if _, err := exec.LookPath("coqc"); err != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatalf("%v: scripts/tools.sh installs it if CI=true", err)
+		}
+		t.Skipf("%v: apt-get install --no-install-recommends coq", err)
+	}
+}
+
+// compile compiles a file of folder, which has what it uses, and returns what that prints.
+func compile(t *testing.T, folder, file string) (string, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "coqc", "-q", "-w", "none", "-R", ".", "", file)
+	cmd.Dir = folder
+	var failed bytes.Buffer
+	cmd.Stderr = &failed
+	out, err := cmd.Output()
+	if err != nil {
+		err = fmt.Errorf("%w: %s", err, strings.TrimSpace(failed.String()))
+	}
+	return string(out), err
+}
+
+// compiled returns a folder with the proof, compiled as far as a file that names last, and what the last file prints.
+func compiled(t *testing.T, last string) (folder, printed string) {
+	t.Helper()
+	folder = t.TempDir()
+	for _, file := range files[:slices.Index(files, last)+1] {
+		if err := os.WriteFile(filepath.Join(folder, file), []byte(read(t, file)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		out, err := compile(t, folder, file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		printed = out
+	}
+	return folder, printed
+}
+
+// A group of main theorems has one list of what they rest on: to print that takes Coq a second.
+type group struct {
+	name     string
+	theorems []string
+}
+
+func mainTheorems(t *testing.T) (groups []group) {
+	t.Helper()
+	text := read(t, "axioms.v")
+	for _, m := range regexp.MustCompile(`(?m)^Definition (\w+) := \(([\w\s,]+)\)\.$`).FindAllStringSubmatch(text, -1) {
+		names := strings.FieldsFunc(m[2], func(r rune) bool { return r == ',' || unicode.IsSpace(r) })
+		groups = append(groups, group{name: m[1], theorems: names})
+	}
+	asked := regexp.MustCompile(`(?m)^Print Assumptions (\w+)\.$`).FindAllStringSubmatch(text, -1)
+	if !slices.EqualFunc(groups, asked, func(g group, m []string) bool { return g.name == m[1] }) {
+		t.Fatalf("axioms.v does not print what each of its groups rests on: %v, %v", groups, asked)
+	}
+	return groups
+}
+
+func TestProof(t *testing.T) {
+	needsCoq(t)
+	_, printed := compiled(t, "axioms.v")
+	answer := regexp.MustCompile(`(?m)^(?:Closed under the global context|Axioms:)$`)
+	starts := answer.FindAllStringIndex(printed, -1)
+	groups := mainTheorems(t)
+	if len(starts) != len(groups) {
+		t.Fatalf("%d groups of theorems, but assumptions of %d:\n%s", len(groups), len(starts), printed)
+	}
+	starts = append(starts, []int{len(printed)})
+	for i, g := range groups {
+		uses := "no axioms"
+		if said := printed[starts[i][0]:starts[i+1][0]]; strings.HasPrefix(said, "Axioms:") {
+			uses = strings.Join(axiomsIn(t, g.name, said), ", ")
+		}
+		for _, theorem := range g.theorems {
+			_, _ = fmt.Fprintf(t.Output(), "proved: %s (%s)\n", theorem, uses)
+		}
+	}
+}
+
+// axiomsIn returns the axioms that Coq has listed, which must be those of the real numbers.
+func axiomsIn(t *testing.T, of, said string) (names []string) {
+	t.Helper()
+	axiom := regexp.MustCompile(`(?m)^([A-Za-z][\w.]*)(?:$| :)`)
+	for _, m := range axiom.FindAllStringSubmatch(strings.TrimPrefix(said, "Axioms:"), -1) {
+		names = append(names, m[1])
+		if !slices.Contains(axioms, m[1]) {
+			t.Errorf("%s rest on %s, which is no axiom of the real numbers", of, m[1])
+		}
+	}
+	if names == nil {
+		t.Errorf("%s rest on something that this test cannot read: %s", of, said)
+	}
+	return names
+}
+
+func TestNothingIsLeftOut(t *testing.T) {
+	comment := regexp.MustCompile(`(?s)\(\*.*?\*\)`)
+	shortcut := regexp.MustCompile(`\b(Admitted|admit|give_up|Abort|Axioms?|Conjecture|Parameters?|Unset|bypass_check)\b`)
+	all, _ := filepath.Glob("*.v")
+	opposites, _ := filepath.Glob("opposite/*.v")
+	for _, file := range all {
+		if !slices.Contains(files, file) {
+			t.Errorf("%s is not compiled", file)
+		}
+	}
+	for _, file := range slices.Concat(all, opposites) {
+		text := read(t, file)
+		if word := shortcut.FindString(comment.ReplaceAllString(text, "")); word != "" {
+			t.Errorf("%s has %s", file, word)
+		}
+		for i, line := range strings.Split(text, "\n") {
+			if len(line) > 120 {
+				t.Errorf("%s:%d has more than 120 characters", file, i+1)
+			}
+		}
+	}
+}
+
+// A control is a rule or an assumption that is broken, and the theorem whose proof does not go through then.
+type control struct {
+	name, what, file, falls string
+	old, new                []string
+}
+
+func readControls(t *testing.T) (all []*control) {
+	t.Helper()
+	for i, line := range strings.Split(read(t, "controls.txt"), "\n") {
+		title, isTitle := strings.CutPrefix(line, "## ")
+		if isTitle {
+			name, what, _ := strings.Cut(title, ": ")
+			all = append(all, &control{name: name, what: what})
+			continue
+		}
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		if len(all) == 0 {
+			t.Fatalf("controls.txt:%d: a control begins with ##", i+1)
+		}
+		c := all[len(all)-1]
+		key, value, _ := strings.Cut(line, " ")
+		switch {
+		case line[0] == '-':
+			c.old = append(c.old, line[1:])
+		case line[0] == '+':
+			c.new = append(c.new, line[1:])
+		case key == "in":
+			c.file = value
+		case key == "falls":
+			c.falls = value
+		default:
+			t.Fatalf("controls.txt:%d: %q", i+1, line)
+		}
+	}
+	return all
+}
+
+// broken is the text of the file that the control changes, as it is afterwards.
+func (c *control) broken(text string) (string, error) {
+	lines, at := strings.Split(text, "\n"), -1
+	for i := 0; i+len(c.old) <= len(lines); i++ {
+		if slices.Equal(lines[i:i+len(c.old)], c.old) {
+			if at >= 0 {
+				return "", errors.New("the old text is there more than once")
+			}
+			at = i
+		}
+	}
+	if at < 0 || len(c.old) == 0 || slices.Equal(c.old, c.new) {
+		return "", errors.New("the old text is not there, or is the new one")
+	}
+	return strings.Join(slices.Concat(lines[:at], c.new, lines[at+len(c.old):]), "\n"), nil
+}
+
+// importing takes out of a text that it uses the files of the part, which become one text with it.
+func (p part) importing(text string) string {
+	line := regexp.MustCompile(`(?m)^Require Import [\w ]+\.$`)
+	return line.ReplaceAllStringFunc(text, func(line string) string {
+		names := strings.Fields(strings.TrimSuffix(line, "."))[2:]
+		names = slices.DeleteFunc(names, func(name string) bool {
+			return slices.Contains([]string{p.rules, p.runs, p.proof}, name+".v")
+		})
+		if len(names) == 0 {
+			return ""
+		}
+		return "Require Import " + strings.Join(names, " ") + "."
+	})
+}
+
+// proofOf finds the lines of a text between the statement of a theorem and its Qed, counted from 0.
+func proofOf(text, theorem string) (from, to int, err error) {
+	lines := strings.Split(text, "\n")
+	from = slices.IndexFunc(lines, func(line string) bool {
+		return strings.HasPrefix(line, "Theorem "+theorem+" :") || strings.HasPrefix(line, "Lemma "+theorem+" :")
+	})
+	if from < 0 {
+		return 0, 0, fmt.Errorf("there is no %s", theorem)
+	}
+	for lines[from] != "Proof." {
+		from++
+	}
+	for to = from; lines[to] != "Qed."; {
+		to++
+	}
+	return from, to, nil
+}
+
+func TestControls(t *testing.T) {
+	needsCoq(t)
+	folder, _ := compiled(t, "quorum.v")
+	two := make(chan struct{}, 2) // at a time
+	for i, c := range readControls(t) {
+		if testing.Short() && i%2 == 1 {
+			continue
+		}
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			two <- struct{}{}
+			defer func() { <-two }()
+			refused(t, c, folder, fmt.Sprintf("control_%d.v", i))
+			_, _ = fmt.Fprintf(t.Output(), "broken, %s: %s. The opposite is proved, and %s falls\n", c.name, c.what, c.falls)
+		})
+	}
+}
+
+// refused checks that Coq accepts the opposite, and that the proof stops where the control says.
+func refused(t *testing.T, c *control, folder, file string) {
+	t.Helper()
+	i := slices.IndexFunc(parts, func(p part) bool { return p.rules == c.file })
+	if i < 0 {
+		t.Fatalf("%s has no rules", c.file)
+	}
+	p := parts[i]
+	text, err := c.broken(read(t, c.file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.runs != "" {
+		text += p.importing(read(t, p.runs))
+	}
+	text += "\nModule Opposite.\n" + read(t, "opposite", c.name+".v") +
+		"Check (opposite : " + p.opposite + ").\nEnd Opposite.\n"
+	proof := p.importing(read(t, p.proof))
+	from, to, err := proofOf(proof, c.falls)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err = os.WriteFile(filepath.Join(folder, file), []byte(text+proof), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err = compile(t, folder, file)
+	if err == nil {
+		t.Fatal("the proof goes through")
+	}
+	at := regexp.MustCompile(`(?s)File "[^"]*", line (\d+), characters \d+-\d+:\s+Error`).FindStringSubmatch(err.Error())
+	if at == nil {
+		t.Fatal(err)
+	}
+	line, _ := strconv.Atoi(at[1])
+	switch line -= 1 + strings.Count(text, "\n"); {
+	case line < 0:
+		t.Fatalf("Coq does not come as far as the proof: %v", err)
+	case line <= from || line > to:
+		t.Fatalf("it is not the proof of %s that falls: %v", c.falls, err)
+	}
+}
+
+// A control that has no opposite would only say that this proof needs the rule.
+func TestEachControlHasItsOpposite(t *testing.T) {
+	var names []string
+	for _, c := range readControls(t) {
+		names = append(names, filepath.Join("opposite", c.name+".v"))
+	}
+	slices.Sort(names)
+	if all, _ := filepath.Glob("opposite/*.v"); !slices.Equal(all, names) {
+		t.Errorf("opposites %v, controls %v", all, names)
+	}
+}
+
+func TestRulesNameWhatDoesThemInTheLibrary(t *testing.T) {
+	step := regexp.MustCompile(`(?m)^\| (\w+)`)
+	row := regexp.MustCompile(`(?m)^     (\w+) {2,}\S`)
+	name := regexp.MustCompile(`([\w./]+\.(?:go|lua))(?:: (\w+))?`)
+	for _, file := range []string{"sets.v", "fence_rules.v", "lease_rules.v"} {
+		head, rules, _ := strings.Cut(read(t, file), "*)")
+		var rows []string
+		for _, m := range row.FindAllStringSubmatch(head, -1) {
+			rows = append(rows, m[1])
+			if !regexp.MustCompile(`(?m)^(\| |Definition |  )` + m[1] + `\b`).MatchString(rules) {
+				t.Errorf("%s: the table has %s, and the rules do not", file, m[1])
+			}
+		}
+		for _, m := range step.FindAllStringSubmatch(rules, -1) {
+			if m[1] != "nothing" && !slices.Contains(rows, m[1]) {
+				t.Errorf("%s: the table does not say what does %s", file, m[1])
+			}
+		}
+		for _, m := range name.FindAllStringSubmatch(head, -1) {
+			if err := declared(m[1], m[2]); err != nil {
+				t.Errorf("%s: %v", file, err)
+			}
+		}
+	}
+}
+
+// declared reports that a file is not there or, of Go, does not declare a function of that name.
+func declared(file, function string) error {
+	path := filepath.Join(root, file)
+	if !strings.HasSuffix(file, ".go") {
+		_, err := os.Stat(path)
+		return err
+	}
+	parsed, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+	if err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(parsed.Decls, func(d ast.Decl) bool {
+		f, is := d.(*ast.FuncDecl)
+		return is && f.Name.Name == function
+	}) {
+		return fmt.Errorf("%s has no function %q", file, function)
+	}
+	return nil
+}
+
+func TestSafetyNamesTheTheorems(t *testing.T) {
+	text := read(t, root, "docs", "safety.md")
+	named := map[string]bool{}
+	for _, m := range regexp.MustCompile(`\[\*\*(\w+)\*\*\]\(\.\./proof/coq/(\w+\.v)\)`).FindAllStringSubmatch(text, -1) {
+		named[m[1]] = true
+		if _, _, err := proofOf(read(t, m[2]), m[1]); err != nil {
+			t.Errorf("docs/safety.md names it, but in %s %v", m[2], err)
+		}
+	}
+	for _, g := range mainTheorems(t) {
+		for _, theorem := range g.theorems {
+			if !named[theorem] {
+				t.Errorf("docs/safety.md does not name %s", theorem)
+			}
+		}
+	}
+}
