@@ -81,7 +81,7 @@ func (r *run) lasts(f *findings, l *lock, keys []string, c *call) {
 			last := int64(0)
 			for _, e := range r.after(site{n, key}, l.began) {
 				if e.Holder == l.holder && e.From <= c.end.At && e.TTL > 0 {
-					until := r.ends(c, e.At, e.TTL)
+					until := e.At + e.TTL - r.allowance(c, min(e.TTL, c.begin.TTL))
 					if last = max(last, until); e.Op == history.StepGrant || e.Op == history.StepAsked {
 						first = min(first, until)
 					}

@@ -95,8 +95,11 @@ func (k *keys) carry(l line) {
 		k.from, k.request, k.digests = min(k.last, l.at), l.args, nil
 		k.number++
 	}
-	if k.last-l.at > ms {
+	if k.last-l.at > ms { // A key that had expired and that nobody has looked at since is there again.
 		k.step(history.Event{Op: history.StepSet})
+		for _, name := range k.forget() {
+			k.lose(name, k.all[name])
+		}
 	}
 	k.to, k.last = max(k.last, l.at), l.at
 	if l.db != k.db {
