@@ -110,12 +110,12 @@ func (r *run) least(c *call) int64 {
 	if r.header.DriftLeast == 0 {
 		return 0 // Of a library whose drift is not known.
 	}
-	return r.ends(c, c.begin.At, c.begin.TTL) - rounding
+	return r.ends(c, c.begin.At) - rounding
 }
 
 // ends is when a lock does whose attempt, or whose extension, began then.
-func (r *run) ends(c *call, from, ttl int64) int64 {
-	return from + ttl - r.allowance(c, ttl)
+func (r *run) ends(c *call, from int64) int64 {
+	return from + c.begin.TTL - r.allowance(c, c.begin.TTL)
 }
 
 // allowance is by how much a lock ends before its ttl, as clocks may drift.
