@@ -167,6 +167,13 @@ var broken = []tale{
 		s.keep("c1", n, 6)
 		s.lost(n, 1099)
 	}},
+	{"a loss signal of a second hold that is late", []string{"loss signal", "kept"}, func(s *story) {
+		n := s.lock("c1", 0, 5, 1, "a")
+		s.keep("c1", n, 6)
+		s.stops(n, 300, 999)
+		s.keep("c1", n, 310)
+		s.lost(n, 1099)
+	}},
 	{"no loss signal", []string{"loss signal"}, func(s *story) { s.keep("c1", s.lock("c1", 0, 5, 1, "a"), 6) }},
 	{"no loss signal until the process ends by itself", []string{"loss signal"}, func(s *story) {
 		s.keep("c1", s.lock("c1", 0, 5, 1, "a"), 6)
