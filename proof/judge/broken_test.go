@@ -208,6 +208,10 @@ var broken = []tale{
 		}
 		s.lost(n, 1110)
 	}},
+	{"a lock whose call had a drift factor, which does not count", []string{"validity"}, func(s *story) {
+		n := s.begin("c1", history.OpLock, 0, history.Event{Resources: []string{"a"}, TTL: ms(1000), Drift: 0.1})
+		s.got("c1", n, 5, 990, 1)
+	}},
 	{"a lock that is longer than its ttl", []string{"validity"}, func(s *story) {
 		s.got("c1", s.ask("c1", 0, "a"), 5, 1006, 1)
 	}},
