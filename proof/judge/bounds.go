@@ -63,7 +63,7 @@ func decided(r *run, f *findings, e history.Event) {
 		return // Votes were split, and it had asked again.
 	}
 	slack := r.slack(c.client, by)
-	end := r.ends(c, max(e.From, c.begin.At))
+	end := r.ends(c, max(e.From, c.begin.At), c.begin.TTL)
 	if end-by <= c.begin.MinHold+slack || (c.begin.MinHold == 0 || c.wait > 0) && end < c.end.Until-2*rounding {
 		return
 	}

@@ -199,6 +199,13 @@ var broken = []tale{
 		s.keep("c1", n, 6)
 		s.lost(n, 1099)
 	}},
+	{"a loss signal of a second hold that is late", []string{"loss signal", "kept"}, func(s *story) {
+		n := s.lock("c1", 0, 5, 1, "a")
+		s.keep("c1", n, 6)
+		s.stops(n, 300, 999)
+		s.keep("c1", n, 310)
+		s.lost(n, 1099)
+	}},
 	{"no loss signal", []string{"loss signal"}, func(s *story) { s.keep("c1", s.lock("c1", 0, 5, 1, "a"), 6) }},
 	{"no loss signal until the process ends by itself", []string{"loss signal"}, func(s *story) {
 		s.keep("c1", s.lock("c1", 0, 5, 1, "a"), 6)
@@ -232,6 +239,10 @@ var broken = []tale{
 			s.stall("c1", at, at+20)
 		}
 		s.lost(n, 1110)
+	}},
+	{"a lock whose call had a drift factor, which does not count", []string{"validity"}, func(s *story) {
+		n := s.begin("c1", history.OpLock, 0, history.Event{Resources: []string{"a"}, TTL: ms(1000), Drift: 0.1})
+		s.got("c1", n, 5, 990, 1)
 	}},
 	{"a lock that is longer than its ttl", []string{"validity"}, func(s *story) {
 		s.got("c1", s.ask("c1", 0, "a"), 5, 1006, 1)

@@ -241,6 +241,29 @@ var correct = []tale{
 		n = s.lock("c1", 1000, 1150, 0, "b")
 		s.votes(n, 1250, 1004, 1006, 1250)
 	}},
+	{"votes of an attempt that was given up, after which another one got the lock", []string{"bounds"}, func(s *story) {
+		n := s.lock("c1", 0, 6, 0, "b")
+		s.votes(n, 250, 4, 6, 250)
+		n = s.begin("c1", history.OpLock, 1000, history.Event{Resources: []string{"b"}, TTL: ms(1000), Bound: ms(3000)})
+		s.got("c1", n, 1400, 2299, 0) // It was begun at 1300.
+		s.votes(n, 1320, 1004, 1320, 1320)
+	}},
+	{"a call with a drift factor of its own", []string{"validity"}, func(s *story) {
+		n := s.begin("c1", history.OpLock, 0, history.Event{Resources: []string{"b"}, TTL: ms(1000), Drift: 0.1})
+		s.got("c1", n, 5, 899, 0)
+	}},
+	{"a min hold that makes the ttl longer", []string{"validity"}, func(s *story) {
+		n := s.begin("c1", history.OpLock, 0, history.Event{Resources: []string{"b"}, TTL: ms(1000), MinHold: ms(500)})
+		s.got("c1", n, 5, 1250, 0)
+	}},
+	{"a hold that its holder ends, and another one", []string{"loss signal"}, func(s *story) {
+		n := s.lock("c1", 0, 5, 1, "a")
+		s.keep("c1", n, 6)
+		s.stops(n, 300, 999)
+		s.extend("c1", n, 700, 705, 1699)
+		s.keep("c1", n, 710)
+		s.stops(n, 1600, 1699)
+	}},
 	{"a call whose first attempt left no more than the min hold", []string{"bounds"}, func(s *story) {
 		n := s.begin("c1", history.OpLock, 0, history.Event{Resources: []string{"b"}, TTL: ms(1000), MinHold: ms(500), Bound: ms(2000)})
 		s.got("c1", n, 800, 1795, 0)

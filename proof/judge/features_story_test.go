@@ -160,7 +160,7 @@ var correctFeatures = []tale{
 		s.unlock("c1", s.once("c1", 0, 5, 1), 10, 15)
 		s.once("c2", 20, 500, 2)
 		s.release("c3", "c2", 1, 510, 515, "") // By token: then there is none.
-		s.lock("c1", 512, 520, 3, "a")
+		s.lock("c1", 512, 522, 3, "a")
 	}},
 	{"a min hold that began before a stall", []string{"min hold"}, func(s *story) {
 		s.stall("c1", 100, 300)

@@ -172,6 +172,13 @@ func (s *story) lost(lock int, at int64) {
 	})
 }
 
+// stops has c1 end a hold, whose lock goes on.
+func (s *story) stops(lock int, at, until int64) {
+	s.add(history.Event{
+		At: ms(at), Kind: history.Lost, Client: "c1", Lock: lock, Until: ms(until), Outcome: history.OutcomeCancelled,
+	})
+}
+
 func (s *story) operate(kind history.Kind, client string, lock int, res string, from, to, value int64, ok bool) {
 	s.add(history.Event{
 		At: ms(from), End: ms(to), Kind: kind, Client: client, Lock: lock, Resources: []string{res},

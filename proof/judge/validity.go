@@ -30,7 +30,7 @@ func validity(r *run, f *findings) {
 			entered(r, f, l, e)
 		case e.Until > 0 && l.acquired.begin.TTL > 0:
 			f.facts++
-			if end := e.At + l.longest(r, e.At); e.Until > end {
+			if end := r.ends(l.acquired, e.At, l.longest(r, e.At)) + r.header.DriftLeast; e.Until > end {
 				p := place{from: l.acquired.begin.At, to: e.At, resource: l.resources[0], clients: []string{l.client}}
 				f.violation(p, "%s had until %s, as was said at %s: that is %s more than its ttl", l, at(e.Until), at(e.At), span(end, e.Until))
 			}
@@ -110,13 +110,11 @@ func (r *run) least(c *call) int64 {
 	if r.header.DriftLeast == 0 {
 		return 0 // Of a library whose drift is not known.
 	}
-	return r.ends(c, c.begin.At) - rounding
+	return r.ends(c, c.begin.At, c.begin.TTL) - rounding
 }
 
 // ends is when a lock does whose attempt, or whose extension, began then.
-func (r *run) ends(c *call, from int64) int64 {
-	return from + c.begin.TTL - r.allowance(c, c.begin.TTL)
-}
+func (r *run) ends(c *call, from, ttl int64) int64 { return from + ttl - r.allowance(c, ttl) }
 
 // allowance is by how much a lock ends before its ttl, as clocks may drift.
 func (r *run) allowance(c *call, ttl int64) int64 {

@@ -57,12 +57,12 @@ func Run(stdin io.Reader, stdout io.Writer) error {
 	defer stop()
 	var workers sync.WaitGroup
 	c.startWorkers(ctx, &workers)
-	if _, err := fmt.Fprintln(stdout, protocol.Ready); err != nil {
+	if _, err = fmt.Fprintln(stdout, protocol.Ready); err != nil {
 		return err
 	}
 	for lines.Scan() {
 		var cmd protocol.Command
-		if err := json.Unmarshal(lines.Bytes(), &cmd); err != nil {
+		if err = json.Unmarshal(lines.Bytes(), &cmd); err != nil {
 			return fmt.Errorf("client: command: %w", err)
 		}
 		switch cmd.Do {

@@ -107,8 +107,7 @@ func (c *client) does(ctx context.Context, rng *rand.Rand, e history.Event) {
 	ctx = context.WithValue(context.WithoutCancel(ctx), callKey{}, e.Call) // It is that of the hold, too.
 	err := c.of(e).Do(ctx, e.Resources, time.Duration(e.TTL), func(kept context.Context, lock *redlock.Lock) error {
 		h = c.acquired(e, lock)
-		h.kept = kept
-		done = c.watch(h)
+		done = c.watch(kept, h)
 		c.section(ctx, h, work, "")
 		unlock = history.Event{Lock: h.call, Resources: e.Resources, Until: c.until(h), Detail: history.ByDo}
 		unlock = c.begin(history.OpUnlock, c.timeout(e), unlock)
@@ -185,17 +184,18 @@ var errStopped = errors.New("the holder has stopped keeping it")
 // keep keeps the lock alive. The result waits until it is told how that has ended.
 func (c *client) keep(ctx context.Context, h *held) (done func()) {
 	ctx, h.stop = context.WithCancelCause(context.WithoutCancel(ctx))
-	h.kept = h.KeepAlive(ctx)
+	kept := h.KeepAlive(ctx)
 	if h.call%2 == 0 {
 		_ = h.KeepAlive(ctx) // Of which the first one must not suffer.
 	}
-	return c.watch(h)
+	return c.watch(kept, h)
 }
 
 // watch tells when the lock's context has ended with a loss. The result waits for that to be told.
-func (c *client) watch(h *held) (done func()) {
+func (c *client) watch(kept context.Context, h *held) (done func()) {
+	h.kept = kept
 	c.rec.Log(history.Event{Kind: history.Keep, Lock: h.call, Resources: h.Resources()})
-	told, kept := make(chan struct{}), h.kept
+	told := make(chan struct{})
 	go func() {
 		defer close(told)
 		<-kept.Done()
