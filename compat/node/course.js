@@ -87,7 +87,7 @@ async function section(id, resource, length, signal, lock) {
 
 function acquisition(resource, wait) {
   return {
-    op: wait ? 'lock' : 'trylock', resources: [resource], ttl: cfg.ttl, bound: wait ? now() + patience * 1e6 : undefined,
+    op: wait ? 'lock' : 'trylock', resources: [resource], ttl: cfg.ttl, bound: now() + (wait ? patience : 0) * 1e6 + 1e9, // More than a second is slow.
   };
 }
 

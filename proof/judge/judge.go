@@ -1,7 +1,7 @@
 // Package judge says whether a run's history keeps what the documents promise.
 //
 // Plain rules check one promise each. Nothing here knows the library: history is all that is read. So what any library did
-// can be counted, too: see Count.
+// can be judged, by the rules that it promises.
 //
 // A rule has to be right about histories that are odd and yet correct: an answer that is written late, a call whose
 // outcome nobody knows, a process that stood still. So each rule takes for granted only what the history shows, and

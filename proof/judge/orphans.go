@@ -12,10 +12,8 @@ import (
 )
 
 const (
-	// tidied is how long keys may still be there that nobody has a use for, and soon is that for a library that is to keep a
-	// promise about it.
-	tidied = int64(time.Second)
-	soon   = int64(600 * time.Millisecond)
+	// soon is how long keys may still be there that nobody has a use for.
+	soon = int64(600 * time.Millisecond)
 	// asksAgain is how soon after an attempt its call may go on with what that has got: where votes were split.
 	asksAgain = int64(300 * time.Millisecond)
 )
@@ -27,11 +25,10 @@ type orphan struct {
 	holder   string
 	client   string // Whose process has to delete it.
 	from, to int64  // It was of no use from then on, and was there to then.
-	released bool
 }
 
-// orphans finds those that stayed for longer than a time.
-func (r *run) orphans(grace int64) (all []orphan, looked int) {
+// orphans finds those that stayed for too long.
+func (r *run) orphans() (all []orphan, looked int) {
 	owners := r.owners()
 	attempts := r.attempts()
 	for at, steps := range r.seen {
@@ -54,14 +51,13 @@ func (r *run) orphans(grace int64) (all []orphan, looked int) {
 			useless := false
 			if c := owners[e.Holder]; c != nil {
 				o.client, o.from, useless = r.useless(c)
-				o.released = r.locks[c.id] != nil
 			} else if c = owners[e.Owner]; c != nil {
 				o.client, o.from, useless = r.useless(c)
 			} else if tried := attempts[attempted{e.Owner, at.key}]; tried != nil {
 				o.client, o.from, useless = e.Owner, failed(tried, e), true
 			}
 			if o.from = max(o.from, e.At); useless {
-				if looked++; r.stayed(o, grace) {
+				if looked++; r.stayed(o) {
 					all = append(all, o)
 				}
 			}
@@ -123,18 +119,18 @@ func failed(tried []period, made *history.Event) int64 {
 
 // stayed reports whether nothing explains that the key was still there: its client lived, and has reached the node for long
 // enough.
-func (r *run) stayed(o orphan, grace int64) bool {
+func (r *run) stayed(o orphan) bool {
 	from := o.from
 	for again := true; again; {
 		again = false
 		for _, f := range r.faults {
 			hits := (f.node < 0 || f.node == o.node) && (f.client == "" || f.hits(o.client)) && !slices.Contains(harmless, f.name)
-			if hits && f.from <= from+grace && f.to+settling > from {
+			if hits && f.from <= from+soon && f.to+settling > from {
 				from, again = f.to+settling, true
 			}
 		}
 	}
-	due := r.excused(o.client, from, grace) + r.slack(o.client, from)
+	due := r.excused(o.client, from, soon) + r.slack(o.client, from)
 	return o.to > due && due < r.lived(o.client) && !r.unseen(o.node, from, due) && !r.starved(from-settling, due)
 }
 
@@ -155,43 +151,10 @@ func (r *run) useless(c *call) (client string, from int64, is bool) {
 
 // leftBehind looks at the keys that were of no use.
 func leftBehind(r *run, f *findings) {
-	all, looked := r.orphans(soon)
+	all, looked := r.orphans()
 	f.facts += looked
 	for _, o := range all {
 		f.violation(place{from: o.from - settling, to: o.to, resource: o.key, clients: []string{o.client}},
 			"the key %s of %s was of no use from %s on, and node %d still had it at %s", o.key, o.holder, at(o.from), o.node, at(o.to))
 	}
-}
-
-// slept reports whether a call waited while for a while, without any fault, no node had a key of its resource.
-func (r *run) slept(c *call) bool {
-	end := min(c.returned(r), r.lived(c.client))
-	has := make(map[int]bool)
-	free := c.begin.At // Since when nobody has it, as far as is known.
-	slept := func(t int64) bool { return len(has) == 0 && min(t, end)-r.wellSince(free, t) > nextWithin }
-	for _, e := range r.events {
-		if e.Kind != history.Step || len(e.Resources) == 0 || e.Op == history.StepOdd ||
-			e.Resources[0] != c.begin.Resources[0] && !strings.HasSuffix(e.Resources[0], ":"+c.begin.Resources[0]) {
-			continue
-		}
-		if e.At > end || slept(e.At) {
-			break
-		}
-		if slices.Contains(gives, e.Op) && e.Holder != "" || e.Op == history.StepAsked {
-			has[*e.Node] = true
-		} else if delete(has, *e.Node); len(has) == 0 {
-			free = max(e.At, c.begin.At)
-		}
-	}
-	return slept(end)
-}
-
-// wellSince is since when nothing was wrong before t, nor just had been; from at the earliest.
-func (r *run) wellSince(from, t int64) int64 {
-	for _, f := range r.faults {
-		if f.from <= t {
-			from = max(from, f.to+nextWithin)
-		}
-	}
-	return from
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,16 +22,16 @@ import (
 type peer struct {
 	name    string
 	modules []string // Whose versions count.
-	wakes   bool     // It says that releases wake up those who wait.
+	quorum  bool     // It locks on a quorum, and tells its tokens.
 	command func() ([]string, error)
 }
 
 var peers = []peer{
-	{name: "redlock", wakes: true, modules: []string{"github.com/seed6c881748/redlock"}, command: inGo("redlock")},
-	{name: "redsync/redigo", command: inGo("redsync/redigo"), modules: locker.Libraries["redsync/redigo"].Modules},
-	{name: "redsync/goredis", command: inGo("redsync/goredis"), modules: locker.Libraries["redsync/goredis"].Modules},
-	{name: "node-redlock", modules: []string{"redlock5", "ioredis"}, command: locker.Node},
-	{name: "rueidislock", wakes: true, command: inGo("rueidislock"), modules: libraries.Rueidislock.Modules},
+	{name: "redlock", modules: []string{"github.com/seed6c881748/redlock"}, command: inGo("redlock")},
+	{name: "redsync/redigo", quorum: true, command: inGo("redsync/redigo"), modules: locker.Libraries["redsync/redigo"].Modules},
+	{name: "redsync/goredis", quorum: true, command: inGo("redsync/goredis"), modules: locker.Libraries["redsync/goredis"].Modules},
+	{name: "node-redlock", quorum: true, modules: []string{"redlock5", "ioredis"}, command: locker.Node},
+	{name: "rueidislock", command: inGo("rueidislock"), modules: libraries.Rueidislock.Modules},
 }
 
 func inGo(name string) func() ([]string, error) {
@@ -40,11 +41,22 @@ func inGo(name string) func() ([]string, error) {
 	}
 }
 
-// redlocksOwn are rules of ../judge that are promises of redlock: a history can be judged again without them.
-var redlocksOwn = []string{
-	"fence order", "register", "support", "steps", "quarantine", "kept", "next in line", "waiters", "loss signal", "validity", "early loss",
-	"release outcome", "released", "keys left", "bounds", "min hold", "hold limits", "wanted", "permits", "guard", "owners",
+// promised are the rules of ../judge that each of them is to keep. support is for those whose tokens are known, and that lock
+// on a quorum.
+var promised = []string{"overlap", "support", "keys left", "bounds"}
+
+// without are the rules that are not counted of a library.
+func without(l peer) (names []string) {
+	for _, r := range judge.Judge(nil).Rules {
+		if !slices.Contains(promised, r.Rule) || r.Rule == "support" && !l.quorum {
+			names = append(names, r.Rule)
+		}
+	}
+	return names
 }
+
+// hung is how long the run waits for a call that should have returned.
+const hung = 11 * time.Second
 
 // signalSlack is by how much a busy machine may delay what a client hears that does not tell when it did not run.
 const signalSlack = 2 * time.Second
@@ -72,17 +84,14 @@ func play(f flags, l peer, g group) (Figures, error) {
 	defer stop()
 	command := fmt.Sprintf("go run ./peers -time %v -seed %d -library %s -faults %q", f.time, f.seed, l.name, g.name)
 	events, err := course.Run(ctx, course.Options{
-		Plan: p, Command: client, History: out, Hang: locker.Patience + judge.Hung + judge.Slow,
+		Plan: p, Command: client, History: out, Hang: locker.Patience + hung,
 		Header: history.Header{
-			Library: l.name, Commit: history.Commit(), Versions: versions(l), Command: command, Without: redlocksOwn,
-			SignalSlack: int64(signalSlack),
+			Library: l.name, Commit: history.Commit(), Versions: versions(l), Command: command, Without: without(l),
+			SignalSlack: int64(signalSlack), OverlapSlack: int64(2 * time.Millisecond),
 		},
 	})
 	if err != nil && !errors.Is(err, course.ErrStuck) { // Which is counted as a call that hangs.
 		return Figures{}, err
 	}
-	return Figures{
-		Library: l.name, Version: versions(l)[l.modules[0]], Faults: g.name, Seed: f.seed, Seconds: int(f.time / time.Second),
-		Tally: judge.Count(events, l.wakes),
-	}, nil
+	return figuresOf(l.name, g.name, events), nil
 }

@@ -3,12 +3,13 @@ package main
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,143 +19,110 @@ import (
 	"github.com/seed6c881748/redlock/test/tables"
 )
 
-// Figures are what one library did under one group of faults.
+// Figures are what one library did under some faults.
 type Figures struct {
-	Library string `json:"library"`
-	Version string `json:"version"`
-	Faults  string `json:"faults"`
-	Seed    uint64 `json:"seed"`
-	Seconds int    `json:"seconds"`
-
-	judge.Tally
+	Library, Faults string
+	Counts          map[string]int // By the names of columns.
 }
 
-// A report is what a run of the course leaves.
-type report struct {
-	Commit   string                       `json:"commit"`
-	Date     string                       `json:"date"`
-	Server   string                       `json:"server"`
-	Versions map[string]map[string]string `json:"versions"` // Of each library, and of what it stands on.
-	Figures  []Figures                    `json:"figures"`
-	Sums     []Figures                    `json:"sums"` // Of each library.
+// A column is what is counted of a library: how often a rule was broken, or something else.
+type column struct{ name, rule string }
+
+var columns = []column{
+	{"locks", ""},
+	{"overlaps", "overlap"},
+	{lostUpdates, ""},
+	{"locks whose keys had ended", "support"},
+	{"keys left", "keys left"},
+	{"calls over 1 s", "bounds"},
 }
 
-// write leaves the tables, for people on out and in a file, and for programs in another.
-func write(out io.Writer, f flags, all []Figures) error {
-	r := report{history.Commit(), time.Now().UTC().Format(time.DateOnly), history.Server(), make(map[string]map[string]string), all, nil}
-	for _, l := range peers {
-		r.Versions[l.name] = versions(l)
-		if sum := r.sum(l.name, ""); sum.Library != "" {
-			r.Sums = append(r.Sums, sum)
+const lostUpdates = "lost updates"
+
+// figuresOf counts what a history tells.
+func figuresOf(library, faults string, events []history.Event) Figures {
+	v := judge.Judge(events)
+	f := Figures{library, faults, map[string]int{"locks": v.Locks.All}}
+	for _, c := range columns {
+		f.Counts[c.name] += v.Rule(c.rule).Violations
+	}
+	for _, e := range events { // Writes that a register took, and that are not in its value.
+		switch {
+		case e.Kind == history.Write && e.OK:
+			f.Counts[lostUpdates]++
+		case e.Kind == history.Register:
+			f.Counts[lostUpdates] -= int(e.Value)
 		}
 	}
-	text := r.text()
-	_, err := io.WriteString(out, text)
-	b, wrong := json.MarshalIndent(r, "", "  ")
-	return errors.Join(err, wrong, os.WriteFile(filepath.Join(f.out, "peers.json"), append(b, '\n'), 0o644),
-		os.WriteFile(filepath.Join(f.out, "peers.md"), []byte(text), 0o644))
+	return f
 }
 
-// text has a table of each library's sums, and one of what happened under which faults.
-func (r report) text() string {
+// short is what happened, without what did not.
+func (f Figures) short() string {
+	var parts []string
+	for _, c := range columns {
+		if n := f.Counts[c.name]; n > 0 {
+			parts = append(parts, fmt.Sprint(n, " ", c.name))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// sum adds up the runs of a library under some faults, or under all.
+func sum(all []Figures, library, faults string) Figures {
+	of := Figures{library, faults, make(map[string]int)}
+	for _, f := range all {
+		if f.Library == library && (faults == "" || f.Faults == faults) {
+			for name, n := range f.Counts {
+				of.Counts[name] += n
+			}
+		}
+	}
+	return of
+}
+
+// write leaves two tables, on out and in a file: each library's sums, and what happened under which faults.
+func write(out io.Writer, f flags, all []Figures) error {
+	var names, versions []string
 	head := []string{"library"}
 	for _, c := range columns {
 		head = append(head, c.name)
 	}
 	sums := tables.New("", head...)
-	var names []string
-	for _, sum := range r.Sums {
-		row := []string{sum.Library}
+	for _, l := range peers {
+		if !slices.ContainsFunc(all, func(f Figures) bool { return f.Library == l.name }) {
+			continue
+		}
+		row := []string{l.name}
 		for _, c := range columns {
-			row = append(row, c.cell(sum))
+			row = append(row, fmt.Sprint(sum(all, l.name, "").Counts[c.name]))
 		}
 		sums.Add(row...)
-		names = append(names, sum.Library)
+		names, versions = append(names, l.name), append(versions, versionsOf(l)...)
 	}
 	where := tables.New("", append([]string{"faults"}, names...)...)
 	for _, g := range groups {
 		row := []string{g.name}
 		for _, name := range names {
-			cell := ""
-			if sum := r.sum(name, g.name); sum.Library != "" {
-				cell = sum.short()
-			}
-			row = append(row, cell)
+			row = append(row, sum(all, name, g.name).short())
 		}
 		where.Add(row...)
 	}
-	return sums.Markdown() + "\n" + where.Markdown()
-}
-
-// A column is what is counted of a library, and, in milliseconds, the longest of that.
-type column struct {
-	name    string
-	count   func(f *Figures) *int // nil: of this library, it is not counted.
-	longest func(f *Figures) *int64
-}
-
-var columns = []column{
-	{"locks", func(f *Figures) *int { return &f.Locks }, nil},
-	{"overlaps", func(f *Figures) *int { return &f.Overlaps }, func(f *Figures) *int64 { return &f.LongestOverlap }},
-	{"lost updates", func(f *Figures) *int { return &f.LostUpdates }, nil},
-	{"keys left by failures", func(f *Figures) *int { return &f.OrphansFailed }, nil},
-	{"keys left by releases", func(f *Figures) *int { return &f.OrphansReleased }, nil},
-	{"keys left in the end", func(f *Figures) *int { return &f.LeftInTheEnd }, nil},
-	{"calls over 1 s", func(f *Figures) *int { return &f.Slow }, func(f *Figures) *int64 { return &f.Longest }},
-	{"over 10 s, or never back", func(f *Figures) *int { return &f.Hung }, nil},
-	{"lost wake-ups", func(f *Figures) *int { return f.NoWakeUp }, nil},
-}
-
-func (c column) cell(f Figures) string {
-	switch n := c.count(&f); {
-	case n == nil:
-		return "polls"
-	case *n > 0 && c.longest != nil:
-		return fmt.Sprintf("%d (%.2f s)", *n, float64(*c.longest(&f))/1000)
-	default:
-		return fmt.Sprint(*n)
+	text := fmt.Sprintf("%s, %s, %s, %s, seed %d\n\n%s\n%s", history.Commit(), time.Now().UTC().Format(time.DateOnly), history.Server(),
+		strings.Join(versions, ", "), f.seed, sums.Markdown(), where.Markdown())
+	if _, err := io.WriteString(out, text); err != nil {
+		return err
 	}
+	return os.WriteFile(filepath.Join(f.out, "peers.md"), []byte(text), 0o644)
 }
 
-// sum adds up the runs of a library under some faults, or under all. It is of no library if there are none.
-func (r report) sum(library, faults string) (sum Figures) {
-	for _, f := range r.Figures {
-		if f.Library != library || faults != "" && f.Faults != faults {
-			continue
-		}
-		sum.Library, sum.Version = f.Library, f.Version
-		if f.NoWakeUp != nil && sum.NoWakeUp == nil {
-			sum.NoWakeUp = new(int)
-		}
-		for _, c := range columns {
-			if n := c.count(&f); n != nil {
-				*c.count(&sum) += *n
-			}
-			if c.longest != nil {
-				*c.longest(&sum) = max(*c.longest(&sum), *c.longest(&f))
-			}
-		}
+// versionsOf are those of a library's parts, in words.
+func versionsOf(l peer) (all []string) {
+	of := versions(l)
+	for _, name := range slices.Sorted(maps.Keys(of)) {
+		all = append(all, name+" "+of[name])
 	}
-	return sum
-}
-
-// short is what happened in a run, without what did not.
-func (f Figures) short() string {
-	parts := []string{fmt.Sprintf("%d locks", f.Locks)}
-	add := func(n int, what string) {
-		if n > 0 {
-			parts = append(parts, fmt.Sprintf("**%d** %s", n, what))
-		}
-	}
-	add(f.Overlaps, fmt.Sprintf("overlaps (%.2f s)", float64(f.LongestOverlap)/1000))
-	add(f.LostUpdates, "lost updates")
-	add(f.OrphansFailed+f.OrphansReleased+f.LeftInTheEnd, "keys left")
-	add(f.Slow, fmt.Sprintf("slow (%.2f s)", float64(f.Longest)/1000))
-	add(f.Hung, "over 10 s or never back")
-	if f.NoWakeUp != nil {
-		add(*f.NoWakeUp, "not woken")
-	}
-	return strings.Join(parts, ", ")
+	return all
 }
 
 // versions are those of a library's parts.

@@ -14,7 +14,8 @@ import (
 )
 
 // keys are those that a server uses for locks, followed from command to command: MONITOR does not show replies, but what a
-// command does follows from what was there. A key is one for locks once SET has made it with NX and an end.
+// command does follows from what was there. A key is one for locks once SET has made it with an end, and with NX or in a
+// script.
 //
 // A command is carried out at an instant between the stamps of the line before it and of its own. Whether a key has
 // expired by then may not be known; then the key is read, and so is one that was not seen before.
@@ -108,7 +109,7 @@ func (k *keys) carry(l line) {
 	l.args = append(l.args, "") // FLUSHALL has nothing behind it.
 	switch command := strings.ToUpper(l.args[0]); command {
 	case "SET":
-		k.set(l.args[1], l.args[2:])
+		k.set(l.args[1], l.args[2:], l.script)
 	case "DEL", "UNLINK":
 		for _, name := range l.args[1:] {
 			k.del(name)
@@ -152,7 +153,7 @@ var ends = map[string]struct {
 }{"PX": {ms, false}, "EX": {1e9, false}, "PXAT": {ms, true}, "EXAT": {1e9, true}}
 
 // set follows SET key value and options.
-func (k *keys) set(name string, args []string) {
+func (k *keys) set(name string, args []string, script bool) {
 	var life int64
 	free := false
 	for i, arg := range args[min(1, len(args)):] {
@@ -169,7 +170,7 @@ func (k *keys) set(name string, args []string) {
 	case strings.Contains(name, counters):
 		k.count(name, number(args))
 		return
-	case strings.Contains(name, own) || len(args) == 0 || x == nil && (!free || life <= 0):
+	case strings.Contains(name, own) || len(args) == 0 || x == nil && (life <= 0 || !free && !script):
 		return
 	case x == nil:
 		x = k.add(name)

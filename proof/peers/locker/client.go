@@ -129,12 +129,13 @@ func (c *process) acquire(ctx context.Context, lock libraries.Waiter, resource s
 	return id, ok
 }
 
+// slow is what a call may take that was not told to wait.
+const slow = time.Second
+
 // call tells of a call before and after it, and returns its number. It was told to wait as long as limit.
 func (c *process) call(e history.Event, limit time.Duration, do func() (until int64, token string, err error)) int {
 	e.At, e.Kind, e.Call = c.Clock.Now(), history.Call, int(c.calls.Add(1))
-	if limit > 0 {
-		e.Bound = e.At + int64(limit)
-	}
+	e.Bound = e.At + int64(limit+slow)
 	c.Log(e)
 	until, token, err := do()
 	end := history.Event{
