@@ -1,7 +1,6 @@
 package judge
 
 import (
-	"maps"
 	"slices"
 
 	"github.com/seed6c881748/redlock/proof/history"
@@ -9,10 +8,14 @@ import (
 
 // bounds looks at every call that has a bound. Time in which the process stood still does not count.
 func bounds(r *run, f *findings) {
-	for _, e := range slices.Concat(slices.Collect(maps.Values(r.votes))...) {
-		decided(r, f, e)
-	}
 	for _, c := range r.inOrder {
+		var last history.Event // What nodes said to the last attempt of the call.
+		for _, e := range r.votes[c.id] {
+			if e.From >= last.From {
+				last = e
+			}
+		}
+		decided(r, f, c, last)
 		if c.begin.Bound == 0 {
 			continue
 		}
@@ -44,8 +47,8 @@ func bounds(r *run, f *findings) {
 // decided looks at a call that got a lock without a fence, which may take more: it waits for no more nodes than a quorum. A
 // quorum that leaves no more of the ttl than the min hold is no lock, and the call goes on with another attempt; so it does when
 // an attempt is given up, whose votes may still come.
-func decided(r *run, f *findings, e history.Event) {
-	l, need := r.locks[id{e.Client, e.Call}], r.quorum(e.Client)
+func decided(r *run, f *findings, c *call, e history.Event) {
+	l, need := r.locks[c.id], r.quorum(c.client)
 	if l == nil || l.fence > 0 {
 		return
 	}
@@ -58,13 +61,10 @@ func decided(r *run, f *findings, e history.Event) {
 	if slices.Sort(yes); len(yes) < need {
 		return
 	}
-	c, by := l.acquired, yes[need-1]
-	if slices.ContainsFunc(r.votes[l.id], func(v history.Event) bool { return v.From > e.From && v.From < by }) {
-		return // Votes were split, and it had asked again.
-	}
+	by := yes[need-1]
 	slack := r.slack(c.client, by)
 	end := r.ends(c, max(e.From, c.begin.At), c.begin.TTL)
-	if end-by <= c.begin.MinHold+slack || (c.begin.MinHold == 0 || c.wait > 0) && end < c.end.Until-2*rounding {
+	if end-by <= c.begin.MinHold+slack || c.begin.MinHold == 0 && end < c.end.Until-2*rounding {
 		return
 	}
 	f.facts++

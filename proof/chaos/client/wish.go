@@ -60,9 +60,7 @@ func (c *client) draw(rng *rand.Rand) []string {
 }
 
 // longest is the longest ttl that this process may ask for.
-func (c *client) longest() time.Duration {
-	return cmp.Or(time.Duration(c.cfg.MaxTTL), c.ttl*3/2)
-}
+func (c *client) longest() time.Duration { return cmp.Or(time.Duration(c.cfg.MaxTTL), c.ttl*3/2) }
 
 func (c *client) nodeTimeout() time.Duration { return time.Duration(c.cfg.NodeTimeout) }
 
@@ -103,5 +101,4 @@ func (c *client) of(e history.Event) *redlock.Redlock {
 	return c.lib
 }
 
-// oneIn is true once in n times.
 func oneIn(rng *rand.Rand, n int) bool { return rng.IntN(n) == 0 }

@@ -89,6 +89,7 @@ func (c *client) goesOn(ctx context.Context, rng *rand.Rand, h *held) {
 		c.section(ctx, h, between(rng, 0, c.ttl/2), "")
 		h.stop(errStopped)
 		done()
+		rest(ctx, between(rng, 0, time.Until(h.Until())/2))
 		c.extend(ctx, h, between(rng, c.ttl/2, c.longest()))
 		done = c.keep(ctx, h)
 	}
