@@ -320,10 +320,6 @@ chaos-page: ## the drawing of a run whose history is kept: who held, who waited,
 	@mkdir -p $(BUILD)
 	cd proof && $(GO) run ./chaos -judge ../docs/generated/chaos/history.jsonl.gz -page '$(CURDIR)/$(BUILD)/chaos-page.html'
 
-.PHONY: chaos-rules
-chaos-rules: ## write docs/generated/rules.md, what chaos checks, after a change of a rule or of what is broken on purpose
-	cd proof && $(GO) run ./chaos -rules ../docs/generated/rules.md
-
 # Many short runs see more than a long one: each has other numbers of nodes and clients, and other settings.
 RUNS ?= 16
 

@@ -181,19 +181,15 @@ func TestWhatIsBrokenIsNoticed(t *testing.T) {
 	}
 }
 
-// The pages for people name all faults, all rules, and all that can be broken.
+// The page for people names all faults, and all that can be broken.
 func TestDocumentNamesEverything(t *testing.T) {
 	page, err := os.ReadFile("../../docs/reliability.md")
 	require.NoError(t, err)
 	for _, kind := range plan.Courses[plan.All] {
 		require.Contains(t, string(page), "`"+kind+"`")
 	}
-	rules, err := os.ReadFile("../../docs/generated/rules.md")
-	require.NoError(t, err)
-	require.Equal(t, rulesPage(), string(rules), "make chaos-rules writes docs/generated/rules.md again")
-	for name, b := range plan.AllBroken {
-		require.Contains(t, string(rules), "`"+name+"`")
-		require.Contains(t, string(rules), "| ["+b.Rule+"]")
+	for name := range plan.AllBroken {
+		require.Contains(t, string(page), "`"+name+"`")
 	}
 }
 

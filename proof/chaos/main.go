@@ -44,7 +44,6 @@ type flags struct {
 	broken string
 	judge  string
 	page   string
-	rules  string
 	print  bool
 	guest  string
 	client bool
@@ -71,7 +70,6 @@ func parse(args []string) (f flags, err error) {
 	flag.StringVar(&f.broken, "broken", "", "what to break on purpose: "+strings.Join(slices.Sorted(maps.Keys(plan.AllBroken)), ", "))
 	flag.StringVar(&f.judge, "judge", "", "judge the history in this file again, and run nothing")
 	flag.StringVar(&f.page, "page", "", "with -judge: write the page of that history, which may be a .gz, to this file, and nothing else")
-	flag.StringVar(&f.rules, "rules", "", "write the rules of the judge, and what is broken on purpose, to this file, and run nothing")
 	flag.BoolVar(&f.print, "print", false, "print the schedule, and run nothing")
 	flag.StringVar(&f.guest, "guest", "", "be a client process of this other library")
 	flag.BoolVar(&f.client, "client", false, "be a client process of a run")
@@ -85,9 +83,6 @@ func parse(args []string) (f flags, err error) {
 func run(f flags) error {
 	if f.client {
 		return client.Run(os.Stdin, os.Stdout)
-	}
-	if f.rules != "" {
-		return os.WriteFile(f.rules, []byte(rulesPage()), 0o644)
 	}
 	if f.guest != "" {
 		return locker.Run(f.guest, os.Stdin, os.Stdout)

@@ -178,12 +178,6 @@ var wrongs = []struct {
 	{"holders do not hear who waits", "wanted", "", both(late(history.OpUnlock, long), without(func(e history.Event) bool { return e.Kind == history.Wanted && e.OK }))},
 	{"there are fewer permits", "permits", "are held", each(history.Call, func(e *history.Event) { e.Permits = min(e.Permits, 1) })},
 	{"a guard lets two in", "guard", "", each(history.Guarded, func(e *history.Event) { e.At, e.End, e.OK = long/2, long/2+1, true })},
-	{"others have the label", "owners", "", each(history.Votes, func(e *history.Event) {
-		e.Votes = slices.Clone(e.Votes)
-		for i := range e.Votes {
-			e.Votes[i].Owner = "c9"
-		}
-	})},
 	{"clients have other nodes", "sets", "", then(got, func(e history.Event) history.Event {
 		return history.Event{At: e.At, Kind: history.Sets, Client: e.Client, Err: "other nodes"}
 	})},

@@ -194,9 +194,6 @@ type Vote struct {
 	Node int    `json:"node"`
 	At   int64  `json:"at,omitempty"`
 	Says string `json:"says"` // "yes", "taken", or the error.
-	// Of "taken": who has it, as the node says, and the label of that one.
-	Holder string `json:"holder,omitempty"`
-	Owner  string `json:"owner,omitempty"`
 }
 
 // A Header says what was run.

@@ -41,19 +41,6 @@ func (s *story) cancelled(lock int, at, until int64) {
 	})
 }
 
-// tells has a node refuse c2, and say whose lock the first one is.
-func (s *story) tells(owner string, at int64) {
-	for i := range s.events {
-		if e := &s.events[i]; e.Kind == history.Return {
-			e.Holder = "h1"
-		}
-	}
-	s.add(history.Event{
-		At: ms(at), Kind: history.Votes, Client: "c2",
-		Votes: []history.Vote{{Says: "taken", Holder: "h1", Owner: owner}, {Node: 1, Says: "taken", Holder: "h2", Owner: "c7"}, {Node: 2, Says: "yes"}},
-	})
-}
-
 // held is a lock until 999 that is kept from 6 on.
 func (s *story) held(asks history.Event) int {
 	asks.Resources = []string{"a"}
@@ -63,21 +50,6 @@ func (s *story) held(asks history.Event) int {
 }
 
 var brokenFeatures = []tale{
-	{"it is got again within its min hold", []string{"min hold"}, func(s *story) {
-		s.unlock("c1", s.once("c1", 0, 5, 1), 10, 15)
-		s.lock("c2", 20, 474, 2, "a")
-	}},
-	{"it is got again within the min hold of who died", []string{"min hold", "overlap"}, func(s *story) {
-		s.once("c1", 0, 5, 1)
-		s.dies("c1", 10)
-		s.lock("c2", 20, 400, 2, "a")
-	}},
-	{"it is got again in a min hold, and a stall does not explain it", []string{"min hold"}, func(s *story) {
-		s.stall("c1", 0, 150)
-		s.stall("c2", 200, 300)
-		s.unlock("c1", s.once("c1", 100, 200, 1), 210, 215)
-		s.lock("c2", 220, 600, 2, "a")
-	}},
 	{"a hold beyond its max hold", []string{"hold limits"}, func(s *story) {
 		n := s.held(history.Event{MaxHold: ms(300)})
 		s.cancelled(n, 356, 999)
@@ -134,14 +106,6 @@ var brokenFeatures = []tale{
 		s.add(history.Event{Kind: history.Up, Client: "c1"})
 		s.add(history.Event{At: ms(5), Kind: history.Sets, Client: "c1", Err: "c2 has d instead of c"})
 	}},
-	{"the label of another one", []string{"owners"}, func(s *story) {
-		s.lock("c1", 0, 5, 1, "a")
-		s.tells("c3", 10)
-	}},
-	{"the label of one who has not asked yet", []string{"owners"}, func(s *story) {
-		s.lock("c1", 50, 55, 1, "a")
-		s.tells("c1", 10)
-	}},
 }
 
 var correctFeatures = []tale{
@@ -154,18 +118,6 @@ var correctFeatures = []tale{
 		s.stall("c1", 790, 960)
 		s.extend("c1", n, 800, 960, 1950) // Its start may be as late.
 		s.lock("c2", 1940, 1951, 2, "a")
-	}},
-	{"it is got again right after its min hold", []string{"min hold"}, func(s *story) {
-		s.header.Drift = 0.01
-		s.unlock("c1", s.once("c1", 0, 5, 1), 10, 15)
-		s.once("c2", 20, 500, 2)
-		s.release("c3", "c2", 1, 510, 515, "") // By token: then there is none.
-		s.lock("c1", 512, 522, 3, "a")
-	}},
-	{"a min hold that began before a stall", []string{"min hold"}, func(s *story) {
-		s.stall("c1", 100, 300)
-		s.unlock("c1", s.once("c1", 0, 301, 1), 310, 315)
-		s.lock("c2", 320, 601, 2, "a")
 	}},
 	{"holds that end in time", []string{"hold limits"}, func(s *story) {
 		n := s.held(history.Event{MaxHold: ms(300), StopTime: ms(500)})
@@ -224,9 +176,5 @@ var correctFeatures = []tale{
 	{"a set grows by a node", []string{"sets"}, func(s *story) {
 		s.add(history.Event{Kind: history.Up, Client: "c1"})
 		s.add(history.Event{At: ms(5), Kind: history.Sets, Client: "c1", OK: true, Err: "c2 also has d"})
-	}},
-	{"the label of a holder", []string{"owners"}, func(s *story) {
-		s.lock("c1", 1, 5, 1, "a")
-		s.tells("c1", 3)
 	}},
 }

@@ -38,7 +38,7 @@ var rules = []rule{
 		"docs/fencing.md", false, register,
 	},
 	{
-		"support", "A quorum of nodes has the keys of a lock until Until, and for the drift more, once it was got or extended.",
+		"support", "A quorum of nodes has the keys of a lock while it is held, until Until and for the drift more, and through its min hold.",
 		"docs/algorithm.md#time", false, support,
 	},
 	{
@@ -90,10 +90,6 @@ var rules = []rule{
 		"docs/algorithm.md#one-connection-per-node", false, bounds,
 	},
 	{
-		"min hold", "After a lock with min hold was got, nobody gets it before that is over, even if it was unlocked.",
-		"docs/holding.md#min-hold-and-max-hold", false, minHold,
-	},
-	{
 		"hold limits", "The context of a lock that is kept alive ends by max hold, and by stop time before Until.",
 		"docs/holding.md#time-to-stop", false, holdLimits,
 	},
@@ -108,10 +104,6 @@ var rules = []rule{
 	{
 		"guard", "A Guard calls one function at a time, none whose fence is behind an earlier one, and refuses no other.",
 		"docs/fencing.md#recipes", false, guard,
-	},
-	{
-		"owners", "Whoever is refused is told the label of the lock in the way.",
-		"docs/errors.md", false, owners,
 	},
 	{
 		"sets", "Nobody is told of another client with other nodes where there is none, whatever the nodes do.",

@@ -34,8 +34,8 @@ func support(r *run, f *findings) {
 // it until that is over.
 func (r *run) supported(f *findings, l *lock, keys []string) {
 	over, least := l.over, int64(0)
-	if l.acquired.begin.Permits == 0 && len(l.releases) == 0 { // Release by token ends it.
-		least = l.asked + r.leastHold(l)
+	if l.acquired.begin.MinHold > 0 && l.acquired.begin.Permits == 0 && len(l.releases) == 0 { // Release by token ends it.
+		least = r.used(l) + r.leastHold(l)
 	}
 	over = max(over, least)
 	if over <= l.got {
@@ -49,7 +49,7 @@ func (r *run) supported(f *findings, l *lock, keys []string) {
 				if e.At >= over {
 					break
 				}
-				if moments = append(moments, e.At); e.At < least && e.Holder == l.holder && e.Op == history.StepRelease && l.acquired.begin.MinHold > 0 {
+				if moments = append(moments, e.At); e.At < least && e.Holder == l.holder && e.Op == history.StepRelease {
 					f.violation(place{from: l.acquired.begin.At, to: e.At, resource: l.resources[0], clients: []string{l.client}},
 						"%s (%s) has a min hold until %s, and node %d deleted it at %s", l, l.holder, at(least), n, at(e.At))
 				}

@@ -106,8 +106,7 @@ func (v Verdict) String() string {
 	fmt.Fprintf(&b, "%s: %s, course %s, seed %d, %s, %d events\n",
 		says, v.Run.Library, v.Run.Course, v.Run.Seed, time.Duration(v.Length).Round(time.Millisecond), v.Events)
 	if l := v.Locks; l.All > 0 {
-		fmt.Fprintf(&b, "  locks: %d, of them %d contended (%d plain, %d with fences); %d followed at an expiry, the first %v after it\n",
-			l.All, l.Contended, l.Plain, l.Contended-l.Plain, l.AtExpiry, time.Duration(l.LeastGap).Round(time.Microsecond))
+		fmt.Fprintf(&b, "  locks: %d, of them %d contended\n", l.All, l.Contended)
 	}
 	if s := v.Stalls; s.Lived > 0 {
 		fmt.Fprintf(&b, "  stalls of processes: %d, %v of %v in all, which is excused\n", s.Count,

@@ -48,7 +48,6 @@ func TestPeersWithoutFaults(t *testing.T) {
 			}
 			f, events := briefly(t, l)
 			require.Greater(t, f.Counts["locks"], 5)
-			require.NotEmpty(t, versionsOf(l))
 			v := judge.Judge(events)
 			require.Empty(t, v.Violations, "%s", v)
 			require.Equal(t, l.quorum, v.Rule("support").Facts > 0, "%s", v)
@@ -56,7 +55,7 @@ func TestPeersWithoutFaults(t *testing.T) {
 	}
 	t.Run("broken", func(t *testing.T) {
 		t.Parallel()
-		f, _ := briefly(t, peer{name: "broken", modules: []string{"none"}, command: inGo("broken")})
+		f, _ := briefly(t, peer{name: "broken", command: inGo("broken")})
 		require.Positive(t, f.Counts["overlaps"])
 		require.Positive(t, f.Counts[lostUpdates])
 	})

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/seed6c881748/redlock/bench/libraries"
 	"github.com/seed6c881748/redlock/proof/chaos/course"
 	"github.com/seed6c881748/redlock/proof/history"
 	"github.com/seed6c881748/redlock/proof/judge"
@@ -21,17 +20,16 @@ import (
 // A peer is a library on the course.
 type peer struct {
 	name    string
-	modules []string // Whose versions count.
-	quorum  bool     // It locks on a quorum, and tells its tokens.
+	quorum  bool // It locks on a quorum, and tells its tokens.
 	command func() ([]string, error)
 }
 
 var peers = []peer{
-	{name: "redlock", modules: []string{"github.com/seed6c881748/redlock"}, command: inGo("redlock")},
-	{name: "redsync/redigo", quorum: true, command: inGo("redsync/redigo"), modules: locker.Libraries["redsync/redigo"].Modules},
-	{name: "redsync/goredis", quorum: true, command: inGo("redsync/goredis"), modules: locker.Libraries["redsync/goredis"].Modules},
-	{name: "node-redlock", quorum: true, modules: []string{"redlock5", "ioredis"}, command: locker.Node},
-	{name: "rueidislock", command: inGo("rueidislock"), modules: libraries.Rueidislock.Modules},
+	{name: "redlock", command: inGo("redlock")},
+	{name: "redsync/redigo", quorum: true, command: inGo("redsync/redigo")},
+	{name: "redsync/goredis", quorum: true, command: inGo("redsync/goredis")},
+	{name: "node-redlock", quorum: true, command: locker.Node},
+	{name: "rueidislock", command: inGo("rueidislock")},
 }
 
 func inGo(name string) func() ([]string, error) {
@@ -86,7 +84,7 @@ func play(f flags, l peer, g group) (Figures, error) {
 	events, err := course.Run(ctx, course.Options{
 		Plan: p, Command: client, History: out, Hang: locker.Patience + hung,
 		Header: history.Header{
-			Library: l.name, Commit: history.Commit(), Versions: versions(l), Command: command, Without: without(l),
+			Library: l.name, Commit: history.Commit(), Command: command, Without: without(l),
 			SignalSlack: int64(signalSlack), OverlapSlack: int64(2 * time.Millisecond),
 		},
 	})

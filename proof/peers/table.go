@@ -1,19 +1,14 @@
 package main
 
 import (
-	"cmp"
-	"encoding/json"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/seed6c881748/redlock/compat/node"
 	"github.com/seed6c881748/redlock/proof/history"
 	"github.com/seed6c881748/redlock/proof/judge"
 	"github.com/seed6c881748/redlock/test/tables"
@@ -83,7 +78,7 @@ func sum(all []Figures, library, faults string) Figures {
 
 // write leaves two tables, on out and in a file: each library's sums, and what happened under which faults.
 func write(out io.Writer, f flags, all []Figures) error {
-	var names, versions []string
+	var names []string
 	head := []string{"library"}
 	for _, c := range columns {
 		head = append(head, c.name)
@@ -98,7 +93,7 @@ func write(out io.Writer, f flags, all []Figures) error {
 			row = append(row, fmt.Sprint(sum(all, l.name, "").Counts[c.name]))
 		}
 		sums.Add(row...)
-		names, versions = append(names, l.name), append(versions, versionsOf(l)...)
+		names = append(names, l.name)
 	}
 	where := tables.New("", append([]string{"faults"}, names...)...)
 	for _, g := range groups {
@@ -108,44 +103,10 @@ func write(out io.Writer, f flags, all []Figures) error {
 		}
 		where.Add(row...)
 	}
-	text := fmt.Sprintf("%s, %s, %s, %s, seed %d\n\n%s\n%s", history.Commit(), time.Now().UTC().Format(time.DateOnly), history.Server(),
-		strings.Join(versions, ", "), f.seed, sums.Markdown(), where.Markdown())
+	text := fmt.Sprintf("%s, %s, %s, seed %d\n\n%s\n%s", history.Commit(), time.Now().UTC().Format(time.DateOnly), history.Server(), f.seed,
+		sums.Markdown(), where.Markdown())
 	if _, err := io.WriteString(out, text); err != nil {
 		return err
 	}
 	return os.WriteFile(filepath.Join(f.out, "peers.md"), []byte(text), 0o644)
-}
-
-// versionsOf are those of a library's parts, in words.
-func versionsOf(l peer) (all []string) {
-	of := versions(l)
-	for _, name := range slices.Sorted(maps.Keys(of)) {
-		all = append(all, name+" "+of[name])
-	}
-	return all
-}
-
-// versions are those of a library's parts.
-func versions(l peer) map[string]string {
-	all := make(map[string]string)
-	info, _ := debug.ReadBuildInfo()
-	for _, m := range l.modules {
-		all[m] = cmp.Or(installed(m), "this commit")
-		for _, d := range info.Deps {
-			if d.Path == m && d.Replace == nil {
-				all[m] = d.Version
-			}
-		}
-	}
-	return all
-}
-
-// installed is the version of a package of node, "" if it is none.
-func installed(name string) string {
-	b, err := os.ReadFile(filepath.Join(node.Folder(), "node_modules", name, "package.json"))
-	var about struct{ Version string }
-	if err != nil || json.Unmarshal(b, &about) != nil {
-		return ""
-	}
-	return about.Version
 }

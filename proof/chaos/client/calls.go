@@ -95,10 +95,10 @@ func (c *client) tryLock(ctx context.Context, do attempt, e history.Event) *held
 }
 
 // lock waits for the lock for a while.
-func (c *client) lock(ctx context.Context, do attempt, e history.Event, patience time.Duration) *held {
+func (c *client) lock(ctx context.Context, e history.Event, patience time.Duration) *held {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	return c.acquire(ctx, history.OpLock, do, e, patience)
+	return c.acquire(ctx, history.OpLock, nil, e, patience)
 }
 
 func (c *client) extend(ctx context.Context, h *held, ttl time.Duration) bool {

@@ -228,7 +228,7 @@ func number(set []int, node int) int {
 func votes(set []int, e redlock.Event, at int64) []history.Vote {
 	all := make([]history.Vote, len(e.Votes))
 	for i, v := range e.Votes {
-		all[i] = history.Vote{Node: number(set, i), Says: says(v.Err), Holder: v.Holder, Owner: v.Owner}
+		all[i] = history.Vote{Node: number(set, i), Says: says(v.Err)}
 		if v.Took > 0 {
 			all[i].At = at - int64(e.Took) + int64(v.Took)
 		}

@@ -68,11 +68,7 @@ func (c *client) connectAll() (err error) {
 // holdsAtMost goes on until it is told that it has held the lock for long enough.
 func (c *client) holdsAtMost(ctx context.Context, rng *rand.Rand, e history.Event) {
 	e.MaxHold = int64(between(rng, 50*time.Millisecond, c.ttl*2/3))
-	c.holdsFor(ctx, nil, e)
-}
-
-func (c *client) holdsFor(ctx context.Context, do attempt, e history.Event) {
-	if h := c.lock(ctx, do, e, time.Second); h != nil {
+	if h := c.lock(ctx, e, time.Second); h != nil {
 		done := c.keep(ctx, h)
 		c.restKept(h)
 		c.unlock(ctx, h)
@@ -107,15 +103,11 @@ func (c lineConn) Write(b []byte) (int, error) {
 // stopsInTime is told to stop as long before the end as it needs, when the nodes cannot be reached any more.
 func (c *client) stopsInTime(ctx context.Context, rng *rand.Rand, e history.Event) {
 	e.StopTime = int64(between(rng, c.ttl/8, time.Duration(e.TTL)*3/4))
-	c.stops(ctx, rng, c.apart.TryLock, e)
-}
-
-func (c *client) stops(ctx context.Context, rng *rand.Rand, do attempt, e history.Event) {
 	if !c.busy.TryLock() {
 		return
 	}
 	defer c.busy.Unlock()
-	h := c.tryLock(ctx, do, e)
+	h := c.tryLock(ctx, c.apart.TryLock, e)
 	if h == nil {
 		return
 	}
@@ -136,17 +128,13 @@ func (c *client) stops(ctx context.Context, rng *rand.Rand, do attempt, e histor
 // makesRoom holds a lock until somebody else wants it.
 func (c *client) makesRoom(ctx context.Context, rng *rand.Rand, e history.Event) {
 	e.Resources, e.Polls = c.cfg.Resources[:1], false // Somebody in this process is likely to want it, too.
-	c.holdsUntil(ctx, rng, e, (*redlock.Lock).Wanted)
-}
-
-func (c *client) holdsUntil(ctx context.Context, rng *rand.Rand, e history.Event, hears func(*redlock.Lock) <-chan struct{}) {
-	h := c.lock(ctx, nil, e, 2*time.Second)
+	h := c.lock(ctx, e, 2*time.Second)
 	if h == nil {
 		return
 	}
 	done := c.keep(ctx, h)
 	about := history.Event{Kind: history.Wanted, Lock: h.call, Resources: h.Resources()}
-	wanted := hears(h.Lock)
+	wanted := h.Wanted()
 	c.rec.Log(about)
 	end, cancel := context.WithTimeout(h.kept, between(rng, 0, 2*c.ttl))
 	defer cancel()
@@ -158,17 +146,4 @@ func (c *client) holdsUntil(ctx context.Context, rng *rand.Rand, e history.Event
 	}
 	c.unlock(ctx, h)
 	done()
-}
-
-// inspects asks who has what others use.
-func (c *client) inspects(ctx context.Context, _ *rand.Rand, e history.Event) {
-	seen, err := c.lib.Inspect(ctx, e.Resources[0])
-	if err != nil {
-		return
-	}
-	told := history.Event{Kind: history.Votes}
-	for i, n := range seen.Nodes {
-		told.Votes = append(told.Votes, history.Vote{Node: number(c.cfg.Set, i), Says: "taken", Holder: n.Holder, Owner: n.Owner})
-	}
-	c.rec.Log(told)
 }

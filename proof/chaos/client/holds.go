@@ -16,7 +16,7 @@ func (c *client) lapses(ctx context.Context, rng *rand.Rand, resource string) {
 	for rest(ctx, between(rng, 0, 20*time.Millisecond)) {
 		var h *held
 		if oneIn(rng, 2) {
-			h = c.lock(ctx, nil, c.plain(resource), 2*c.ttl)
+			h = c.lock(ctx, c.plain(resource), 2*c.ttl)
 		} else {
 			h = c.pounce(ctx, rng, c.plain(resource))
 		}
@@ -60,7 +60,7 @@ const tenure = 10
 // is not for good, the next one has it after ten ttl.
 func (c *client) leads(ctx context.Context, resource string, forGood bool) {
 	for ctx.Err() == nil {
-		h := c.lock(ctx, nil, c.plain(resource), 4*c.ttl)
+		h := c.lock(ctx, c.plain(resource), 4*c.ttl)
 		if h == nil {
 			continue
 		}

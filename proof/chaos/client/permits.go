@@ -66,10 +66,6 @@ func (c *client) acquirePermit(ctx context.Context, s *permits, patience time.Du
 
 // guards has holders come to a Guard at any time: while they have the lock, or when a successor has it.
 func (c *client) guards(ctx context.Context, rng *rand.Rand, _ history.Event) {
-	c.comeTo(ctx, rng, c.guard.Do)
-}
-
-func (c *client) comeTo(ctx context.Context, rng *rand.Rand, guard func(fence int64, fn func() error) error) {
 	const ttl = 100 * time.Millisecond
 	var writes sync.WaitGroup
 	for range 3 {
@@ -83,7 +79,7 @@ func (c *client) comeTo(ctx context.Context, rng *rand.Rand, guard func(fence in
 		write := func() {
 			rest(ctx, late)
 			g := history.Event{At: c.rec.Clock.Now(), Kind: history.Guarded, Lock: h.call, Resources: h.Resources(), Fence: h.Fence()}
-			_ = guard(h.Fence(), func() error {
+			_ = c.guard.Do(h.Fence(), func() error {
 				g.At, g.OK = c.rec.Clock.Now(), true
 				time.Sleep(time.Millisecond)
 				g.End = c.rec.Clock.Now()

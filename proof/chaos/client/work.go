@@ -16,7 +16,7 @@ var activities = []struct {
 	share int
 	do    behaviour
 }{
-	{20, (*client).tries},
+	{23, (*client).tries},
 	{23, (*client).waits},
 	{4, (*client).keeps},
 	{6, (*client).does},
@@ -29,7 +29,6 @@ var activities = []struct {
 	{8, (*client).makesRoom},
 	{8, (*client).takesPermit},
 	{2, (*client).guards},
-	{3, (*client).inspects},
 }
 
 // work does one thing after another until ctx ends.
@@ -55,7 +54,7 @@ func (c *client) tries(ctx context.Context, rng *rand.Rand, e history.Event) {
 }
 
 func (c *client) waits(ctx context.Context, rng *rand.Rand, e history.Event) {
-	c.ends(ctx, rng, c.lock(ctx, nil, e, between(rng, 500*time.Millisecond, 3*time.Second)))
+	c.ends(ctx, rng, c.lock(ctx, e, between(rng, 500*time.Millisecond, 3*time.Second)))
 }
 
 // works has a section under a lock, if there is one, and releases it.
@@ -77,7 +76,7 @@ func (c *client) ends(ctx context.Context, rng *rand.Rand, h *held) {
 
 // keeps holds a lock for about its ttl, by KeepAlive.
 func (c *client) keeps(ctx context.Context, rng *rand.Rand, e history.Event) {
-	if h := c.lock(ctx, nil, e, 2*time.Second); h != nil {
+	if h := c.lock(ctx, e, 2*time.Second); h != nil {
 		c.goesOn(ctx, rng, h)
 	}
 }
@@ -125,7 +124,7 @@ func (c *client) does(ctx context.Context, rng *rand.Rand, e history.Event) {
 
 // extends extends a lock by longer and by shorter ttls, and leaves it to expire or not.
 func (c *client) extends(ctx context.Context, rng *rand.Rand, e history.Event) {
-	h := c.lock(ctx, nil, e, 2*time.Second)
+	h := c.lock(ctx, e, 2*time.Second)
 	if h == nil {
 		return
 	}
@@ -147,7 +146,7 @@ func (c *client) extends(ctx context.Context, rng *rand.Rand, e history.Event) {
 
 // handsOn leaves the release to another process.
 func (c *client) handsOn(ctx context.Context, rng *rand.Rand, e history.Event) {
-	if h := c.lock(ctx, nil, e, time.Second); h != nil {
+	if h := c.lock(ctx, e, time.Second); h != nil {
 		c.section(ctx, h, short(rng), h.Token())
 		c.forget(h)
 		if c.cfg.Quiet { // Nobody hears of it.
@@ -167,7 +166,7 @@ func (c *client) abandons(ctx context.Context, rng *rand.Rand, e history.Event) 
 
 // givesUp ends attempts at any moment.
 func (c *client) givesUp(ctx context.Context, rng *rand.Rand, e history.Event) {
-	c.works(ctx, c.lock(ctx, nil, e, between(rng, 0, 20*time.Millisecond)), short(rng))
+	c.works(ctx, c.lock(ctx, e, between(rng, 0, 20*time.Millisecond)), short(rng))
 }
 
 // crowds asks for a lock of its own again and again. Hundreds that do so are far more than the nodes can answer in time.

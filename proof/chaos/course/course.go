@@ -35,8 +35,6 @@ type Options struct {
 	Ours    bool
 	History io.Writer
 
-	// Started is called with the start of the run and the servers' own addresses, before there are clients. May be nil.
-	Started func(start int64, servers []string)
 	// Hang is how long anything of a client may take before it is given up, three minutes if it is 0.
 	Hang time.Duration
 }
@@ -133,13 +131,6 @@ func (r *run) observe() (err error) {
 	r.logHeader()
 	if r.Plan.Course != plan.Soak {
 		r.watch()
-	}
-	if r.Started != nil {
-		var servers []string
-		for _, n := range r.nodes {
-			servers = append(servers, n.DirectAddr())
-		}
-		r.Started(r.start, servers)
 	}
 	return nil
 }
