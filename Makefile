@@ -238,7 +238,7 @@ quorum-full: ## the search over the rules of rounds, in its largest settings
 .PHONY: mutants
 mutants: tools promtool ## break the code in each way that a test must notice (RUN=fixes/: those named so); fails if one is not noticed
 	@mkdir -p $(BUILD)
-	cd proof && PATH="$(CURDIR)/$(BUILD)/prometheus:$$PATH" $(GO) run ./mutants $(if $(RUN),-run '$(RUN)') -json '$(CURDIR)/$(BUILD)/mutants.json'
+	cd proof && PATH="$(CURDIR)/$(BUILD)/prometheus:$$PATH" $(GO) run ./mutants $(if $(RUN),-run '$(RUN)')
 
 .PHONY: mutant
 mutant: tools ## what is changed in the working tree as a mutant, with the tests that notice it
@@ -247,7 +247,7 @@ mutant: tools ## what is changed in the working tree as a mutant, with the tests
 .PHONY: mutants-short
 mutants-short: tools ## the same with a part of them
 	@mkdir -p $(BUILD)
-	cd proof && $(GO) run ./mutants -subset -json '$(CURDIR)/$(BUILD)/mutants.json'
+	cd proof && $(GO) run ./mutants -subset
 
 # The coverage of the library's packages, by all tests. It needs no more than the small ones. They run with the
 # oldest Go, as those with the race detector run with this one. Where that Go cannot be had, this says so and

@@ -14,7 +14,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -48,7 +47,6 @@ func run(ctx context.Context, args []string, w io.Writer) error {
 		only    = flags.String("run", "", "only mutants whose name matches this regular expression")
 		subset  = flags.Bool("subset", false, "only those that CI runs")
 		list    = flags.Bool("list", false, "list them, and run nothing")
-		report  = flags.String("json", "", "write the kill list to this file as JSON")
 		defects = flags.Bool("defects", false, "print docs/generated/defects.md, and run nothing")
 		fresh   = flags.Bool("new", false, "print what is changed in the working tree as a mutant, with the tests that notice it")
 	)
@@ -86,7 +84,7 @@ func run(ctx context.Context, args []string, w io.Writer) error {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(r.scratch) }()
-	return r.judge(ctx, chosen, len(all), w, *report)
+	return r.judge(ctx, chosen, len(all), w)
 }
 
 // choose returns the mutants that are asked for. The old texts of all of them must be there.
@@ -110,7 +108,7 @@ func (r *runner) choose(all []*mutant, only string, subset bool) (chosen []*muta
 
 // judge tries the mutants, chosen of so many, prints the kill list as it grows, and returns an error if one is neither
 // killed nor explained.
-func (r *runner) judge(ctx context.Context, chosen []*mutant, all int, w io.Writer, report string) error {
+func (r *runner) judge(ctx context.Context, chosen []*mutant, all int, w io.Writer) error {
 	began := time.Now()
 	results := make([]result, 0, len(chosen))
 	count := map[outcome]int{}
@@ -134,12 +132,6 @@ func (r *runner) judge(ctx context.Context, chosen []*mutant, all int, w io.Writ
 	took := time.Since(began).Round(time.Second)
 	say(w, "%d mutants: %d killed, %d explained, %d survived, %d broken; %v\n",
 		len(chosen), count[killed], count[explained], count[survived], count[broken], took)
-	if report != "" {
-		text, _ := json.MarshalIndent(map[string]any{"seconds": took.Seconds(), "all": all, "mutants": results}, "", "  ")
-		if err := os.WriteFile(report, append(text, '\n'), 0o644); err != nil {
-			return err
-		}
-	}
 	if len(bad) > 0 {
 		return fmt.Errorf("not noticed, or failing without a mutant: %s", strings.Join(bad, "; "))
 	}
