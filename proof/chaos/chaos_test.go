@@ -228,7 +228,7 @@ func TestMisplacedArgumentIsRefused(t *testing.T) {
 }
 
 func TestWhatIsNotNoticedIsAFailure(t *testing.T) {
-	b := plan.AllBroken["steal"]
+	b := plan.AllBroken["empty"]
 	require.ErrorContains(t, noticed(b, judge.Judge(nil)), b.Rule)
 }
 

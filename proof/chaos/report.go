@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -16,6 +17,7 @@ import (
 	"github.com/seed6c881748/redlock/proof/chaos/plan"
 	"github.com/seed6c881748/redlock/proof/history"
 	"github.com/seed6c881748/redlock/proof/judge"
+	"github.com/seed6c881748/redlock/proof/timeline"
 )
 
 var (
@@ -119,4 +121,13 @@ func counts(of map[string]int) string {
 		all = append(all, fmt.Sprintf("%s %d", what, of[what]))
 	}
 	return strings.Join(all, ", ")
+}
+
+// writePage writes the page of a history.
+func writePage(name string, events []history.Event, v judge.Verdict) error {
+	var b bytes.Buffer
+	if err := timeline.Write(&b, events, v); err != nil {
+		return err
+	}
+	return os.WriteFile(name, b.Bytes(), 0o644)
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"slices"
-	"time"
 
 	"github.com/seed6c881748/redlock/proof/chaos/plan"
 )
@@ -11,18 +10,18 @@ import (
 type group struct {
 	name, course string
 	kinds        []string // Those of the course that are meant.
-	draw         func(f flags, g group) (*plan.Plan, error)
+	doubled      int      // How often the ttl is doubled, besides.
 }
 
 var groups = []group{
-	{"none", "none", nil, draw},
-	{"kill", "kill", []string{plan.Kill}, draw},
-	{"freeze", "freeze", []string{plan.Freeze}, draw},
-	{"freeze most", "freeze", []string{plan.Most}, closer},
-	{"resets", "network", []string{plan.Reset, plan.Cut, plan.Refuse}, draw},
-	{"silence", "network", []string{plan.Drop, plan.Hole, plan.Slow}, draw},
-	{"clients", "clients", []string{plan.Pause, plan.Crash}, draw},
-	{"rolling", "rolling", []string{plan.Rolling}, closer},
+	{"none", "none", nil, 0},
+	{"kill", "kill", []string{plan.Kill}, 0},
+	{"freeze", "freeze", []string{plan.Freeze}, 0},
+	{"freeze most", "freeze", []string{plan.Most}, 0},
+	{"resets", "network", []string{plan.Reset, plan.Cut, plan.Refuse}, 0},
+	{"silence", "network", []string{plan.Drop, plan.Hole, plan.Slow}, 0},
+	{"clients", "clients", []string{plan.Pause, plan.Crash}, 0},
+	{"rolling", "rolling", []string{plan.Rolling}, 0},
 }
 
 // longer is how many times longer the ttl is than in the plan, and with it what is as long as a ttl: keys that are left
@@ -35,35 +34,11 @@ func draw(f flags, g group) (*plan.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.MaxTTL, p.TTL, p.Resources = 0, p.TTL*longer, p.Resources[:4]
+	p.MaxTTL, p.TTL, p.Resources = 0, p.TTL*longer<<g.doubled, p.Resources[:4]
 	for i, fault := range p.Faults {
 		if fault.Kind == plan.Pause || fault.Kind == plan.Most {
 			p.Faults[i].For *= longer
 		}
-	}
-	return p, nil
-}
-
-// rest is how long servers and clients work between two faults that stop nearly everything.
-const rest = 4 * time.Second
-
-// closer draws the faults of a group that come seldom, and has one begin soon after the other.
-func closer(f flags, g group) (*plan.Plan, error) {
-	long := f
-	long.time *= 10
-	p, err := draw(long, g)
-	if err != nil {
-		return nil, err
-	}
-	p.Duration = f.time
-	at := rest
-	for i, fault := range p.Faults {
-		if at+fault.For+rest > f.time {
-			p.Faults = p.Faults[:i]
-			break
-		}
-		p.Faults[i].At = at
-		at += fault.For + rest
 	}
 	return p, nil
 }

@@ -11,7 +11,6 @@ import (
 
 	"github.com/seed6c881748/redlock/bench/libraries"
 	"github.com/seed6c881748/redlock/compat/node"
-	"github.com/seed6c881748/redlock/proof/chaos/plan"
 	"github.com/seed6c881748/redlock/proof/history"
 	"github.com/seed6c881748/redlock/proof/judge"
 	"github.com/seed6c881748/redlock/proof/peers/locker"
@@ -67,11 +66,7 @@ func briefly(t *testing.T, l peer) (Figures, []history.Event) {
 	// redsync's limits are a twentieth of the ttl, and nothing may be late here. What it leaves when a context ends stays
 	// for the whole ttl.
 	patient := groups[0]
-	patient.draw = func(f flags, g group) (*plan.Plan, error) {
-		p, err := draw(f, g)
-		p.TTL *= 2
-		return p, err
-	}
+	patient.doubled = 1
 	f, err := play(flags{time: 3 * time.Second, seed: 1, out: dir}, l, patient)
 	require.NoError(t, err)
 	files, err := filepath.Glob(filepath.Join(dir, "*.jsonl"))

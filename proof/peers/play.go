@@ -61,7 +61,7 @@ const signalSlack = 2 * time.Second
 
 // play runs one library under one group of faults.
 func play(f flags, l peer, g group) (Figures, error) {
-	p, err := g.draw(f, g)
+	p, err := draw(f, g)
 	if err != nil {
 		return Figures{}, err
 	}

@@ -115,7 +115,7 @@ func (k *keys) carry(l line) {
 			k.del(name)
 		}
 	case "PEXPIRE", "EXPIRE":
-		if unit, n := ms, number(l.args[2:]); n > 0 {
+		if unit, n := ms, number(l.args[2]); n > 0 {
 			if command == "EXPIRE" {
 				unit = 1e9
 			}
@@ -138,11 +138,8 @@ var reads = []string{
 	"WATCH", "SCAN", "KEYS", "MEMORY", "PUBLISH", "SUBSCRIBE", "ECHO", "PING",
 }
 
-func number(args []string) int64 {
-	if len(args) == 0 {
-		return 0
-	}
-	n, _ := strconv.ParseInt(args[0], 10, 64)
+func number(arg string) int64 {
+	n, _ := strconv.ParseInt(arg, 10, 64)
 	return n
 }
 
@@ -160,20 +157,21 @@ func (k *keys) set(name string, args []string, script bool) {
 		option := strings.ToUpper(arg)
 		free = free || option == "NX"
 		if end, ok := ends[option]; ok {
-			if life = number(args[i+2:]) * end.unit; end.fixed {
+			if life = number(args[i+2]) * end.unit; end.fixed {
 				life -= k.last
 			}
 		}
 	}
 	x := k.all[name]
 	switch {
-	case strings.Contains(name, counters):
-		k.count(name, number(args))
+	case strings.Contains(name, counters) && len(args) > 0:
+		k.count(name, number(args[0]))
 		return
 	case strings.Contains(name, own) || len(args) == 0 || x == nil && (life <= 0 || !free && !script):
 		return
 	case x == nil:
-		x = k.add(name)
+		x = &key{}
+		k.all[name] = x
 	}
 	holder, owner := Digest(args[0]), label(args[0])
 	switch is := k.is(x); {
@@ -194,13 +192,6 @@ func (k *keys) set(name string, args []string, script bool) {
 	if life <= 0 && x.holder == holder {
 		k.odd(name, "the key of "+holder+" has no end")
 	}
-}
-
-// add begins to follow a key.
-func (k *keys) add(name string) *key {
-	x := &key{}
-	k.all[name] = x
-	return x
 }
 
 // give notes whose a key is, and until when.

@@ -5,8 +5,6 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
-
 	"github.com/seed6c881748/redlock/proof/history"
 	"github.com/seed6c881748/redlock/redlock"
 )
@@ -19,15 +17,6 @@ var broken = map[string]behaviour{
 	"sits":  sits(), // No mistake: nodes make it.
 	"hasty": (*client).tries,
 	"drift": sits(redlock.WithDriftFactor(0)), // It says that it has the usual allowance.
-	"steal": func(c *client, ctx context.Context, rng *rand.Rand, e history.Event) {
-		for _, addr := range c.cfg.Nodes {
-			if conn, err := redis.Dial("tcp", addr); err == nil {
-				_, _ = conn.Do("DEL", redis.Args{}.AddFlat(e.Resources)...)
-				_ = conn.Close()
-			}
-		}
-		sits()(c, ctx, rng, e)
-	},
 }
 
 // sits holds every lock until it ends, so that a node that forgets it is noticed.

@@ -27,7 +27,6 @@ var AllBroken = map[string]Broken{
 	"drift": {Rule: "overlap", What: "a client takes its locks to be valid without drift, and clocks of nodes are fast", Client: "drift", Forgets: Rate},
 	"clock": {Rule: "overlap", What: "clocks of nodes are set forward", Client: "sits", Forgets: Clock},
 	"hasty": {Rule: "quarantine", What: "clients know of no quarantine", Client: "hasty", Forgets: Kill, MaxTTL: 4 * time.Second},
-	"steal": {Rule: "steps", What: "a client deletes the keys of others", Client: "steal"},
 }
 
 // Break makes the plan one that has to show what is broken, and nothing else.
@@ -41,9 +40,6 @@ func (p *Plan) Break(name string) error {
 	p.Nodes, p.Clients, p.LastMaxTTL = 3, 2, b.MaxTTL
 	p.Bare, p.Expiring, p.Led = nil, nil, nil
 	p.Resources, p.Fenced = p.Resources[:4], p.Resources[:2]
-	if b.Forgets == "" {
-		return nil
-	}
 	p.TTL = 5 * time.Second // Whoever gets a forgotten lock gets it long before its end.
 	if b.Forgets == Rate {
 		for i := range p.Nodes {

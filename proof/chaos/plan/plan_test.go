@@ -172,5 +172,5 @@ func TestPlanThatIsBroken(t *testing.T) {
 		require.Equal(t, AllBroken[name].MaxTTL, p.MaxTTL)
 		require.Equal(t, AllBroken[name].Forgets != "", len(p.Faults) > 0)
 	}
-	require.ErrorContains(t, drawn(t, 1, "all").Break("none such"), "one-node")
+	require.ErrorContains(t, drawn(t, 1, "all").Break("none such"), "stale")
 }
