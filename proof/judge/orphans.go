@@ -53,7 +53,7 @@ func (r *run) orphans() (all []orphan, looked int) {
 				o.client, o.from, useless = r.useless(c)
 			} else if c = owners[e.Owner]; c != nil {
 				o.client, o.from, useless = r.useless(c)
-			} else if tried := attempts[attempted{e.Owner, at.key}]; tried != nil {
+			} else if tried := attempts[attempted{e.Owner, called(at.key)}]; tried != nil {
 				o.client, o.from, useless = e.Owner, failed(tried, e), true
 			}
 			if o.from = max(o.from, e.At); useless {
@@ -88,15 +88,18 @@ func (r *run) owners() map[string]*call {
 // An attempted is what a client's attempts were for.
 type attempted struct{ client, key string }
 
-// attempts are all of them, by when they began.
+// attempts are all of them, by when they began. What nodes said of those for permits is not told.
 func (r *run) attempts() map[attempted][]period {
 	all := make(map[attempted][]period)
-	for of, votes := range r.votes {
-		if c := r.calls[of]; c != nil {
-			for _, v := range votes {
-				for _, key := range c.begin.Resources {
-					all[attempted{of.client, key}] = append(all[attempted{of.client, key}], period{v.From, v.At})
-				}
+	for _, c := range r.inOrder {
+		votes := r.votes[c.id]
+		if c.begin.Permits > 0 {
+			votes = []history.Event{{From: c.begin.At, At: c.returned(r)}}
+		}
+		for _, v := range votes {
+			for _, key := range c.begin.Resources {
+				of := attempted{c.client, called(key)}
+				all[of] = append(all[of], period{v.From, v.At})
 			}
 		}
 	}
@@ -104,6 +107,12 @@ func (r *run) attempts() map[attempted][]period {
 		slices.SortFunc(tried, func(a, b period) int { return cmp.Compare(a.from, b.from) })
 	}
 	return all
+}
+
+// called is what a call names that has got a key: the semaphore of a slot, as "name" of "name#3".
+func called(key string) string {
+	name, _, _ := strings.Cut(key, "#")
+	return name
 }
 
 // failed is when the attempt was over that has made a key, and has got no lock.
@@ -124,9 +133,11 @@ func (r *run) stayed(o orphan) bool {
 	for again := true; again; {
 		again = false
 		for _, f := range r.faults {
-			hits := (f.node < 0 || f.node == o.node) && (f.client == "" || f.hits(o.client)) && !slices.Contains(harmless, f.name)
-			if hits && f.from <= from+soon && f.to+settling > from {
-				from, again = f.to+settling, true
+			hits := (f.node < 0 || f.node == o.node) && (f.client == "" || f.hits(o.client)) && f.name != "lag" && !slices.Contains(harmless, f.name)
+			// A client connects again the later the longer it could not.
+			over := f.to + min(settling, settling/5+2*(f.to-f.from))
+			if hits && f.from <= from+soon && over > from {
+				from, again = over, true
 			}
 		}
 	}

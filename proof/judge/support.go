@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"time"
@@ -67,39 +68,41 @@ func (r *run) supported(f *findings, l *lock, keys []string) {
 }
 
 // lasts looks for how long the nodes keep the keys, as was known when a call returned: until each of a quorum has them, and
-// for as much more as clocks may drift in what it was asked for. An attempt began before any node did something for it, so
-// that holds of the node that did so first, too.
+// for as much more as clocks may drift. An attempt began before any node did something for it, so that holds of the node
+// that did so first, too. It is not told what a hold asks for, but that follows from its end.
 func (r *run) lasts(f *findings, l *lock, keys []string, c *call) {
 	f.facts++
+	least := c.end.Until + r.header.DriftLeast
+	drift := cmp.Or(c.begin.Drift, r.header.Drift)
+	least += int64(float64(max(0, least-c.end.At)) * drift / (1 - drift))
 	good, first := 0, int64(math.MaxInt64)
 	for n := range r.header.Nodes {
 		if !r.has(l.client, n) {
 			continue
 		}
-		least := int64(math.MaxInt64)
+		until := int64(math.MaxInt64)
 		for _, key := range keys {
 			last := int64(0)
 			for _, e := range r.after(site{n, key}, l.began) {
 				if e.Holder == l.holder && e.From <= c.end.At && e.TTL > 0 {
-					until := e.At + e.TTL - r.allowance(c, min(e.TTL, c.begin.TTL))
-					if last = max(last, until); e.Op == history.StepGrant || e.Op == history.StepAsked {
-						first = min(first, until)
+					if last = max(last, e.At+e.TTL); e.Op == history.StepGrant || e.Op == history.StepAsked {
+						first = min(first, e.At+e.TTL)
 					}
 				}
 			}
-			least = min(least, last)
+			until = min(until, last)
 		}
-		if least >= c.end.Until || r.lostData(n, l.asked, c.end.At) || r.unseen(n, l.asked, c.end.At) {
+		if until >= least || r.lostData(n, l.asked, c.end.At) || r.unseen(n, l.asked, c.end.At) {
 			good++
 		}
 	}
 	p := place{from: l.acquired.begin.At, to: c.end.At, resource: l.resources[0], clients: []string{l.client}}
 	if good < r.quorum(l.client) {
-		f.violation(p, "%s said that %s (%s) has until %s, and only %d nodes keep it so long, and for as much more as clocks may drift",
-			c, l, l.holder, at(c.end.Until), good)
-	} else if c == l.acquired && first < c.end.Until && r.header.DriftLeast > 0 { // Others have one token for all attempts of a call.
-		f.violation(p, "%s said that %s (%s) has until %s, and a node had granted it so early that its ttl less the drift is over at %s",
-			c, l, l.holder, at(c.end.Until), at(first))
+		f.violation(p, "%s said that %s (%s) has until %s, and only %d nodes keep it until %s, which is so much more as clocks may drift",
+			c, l, l.holder, at(c.end.Until), good, at(least))
+	} else if c == l.acquired && first < least && r.header.DriftLeast > 0 { // Others have one token for all attempts of a call.
+		f.violation(p, "%s said that %s (%s) has until %s, and a node had granted it so early that its ttl less the drift is over %s before",
+			c, l, l.holder, at(c.end.Until), span(first, least))
 	}
 }
 

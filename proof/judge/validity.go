@@ -114,11 +114,8 @@ func (r *run) least(c *call) int64 {
 }
 
 // ends is when a lock does whose attempt, or whose extension, began then.
-func (r *run) ends(c *call, from, ttl int64) int64 { return from + ttl - r.allowance(c, ttl) }
-
-// allowance is by how much a lock ends before its ttl, as clocks may drift.
-func (r *run) allowance(c *call, ttl int64) int64 {
-	return int64(float64(ttl)*cmp.Or(c.begin.Drift, r.header.Drift)) + r.header.DriftLeast
+func (r *run) ends(c *call, from, ttl int64) int64 {
+	return from + ttl - int64(float64(ttl)*cmp.Or(c.begin.Drift, r.header.Drift)) - r.header.DriftLeast
 }
 
 // mostTTL is what a call may have made of its ttl: a min hold comes on top of the longest attempt.
