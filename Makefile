@@ -331,6 +331,11 @@ chaos-fresh: tools ## make chaos RUNS=16 times, with seeds that no run has had, 
 		[ $$says = FAILED ] || rm -rf '$(OUT)'/$$seed; \
 	done; [ -z "$$failed" ] || { echo "FAILED: seeds$$failed"; exit 1; }
 
+.PHONY: explain
+explain: TIME = 1m
+explain: ## what is done with the locks on your servers for TIME=1m: NODES="redis://a:6379 redis://b:6379"; QUIET=1: what is wrong
+	@cd proof && $(GO) run ./trace/explain -time $(TIME) $(if $(QUIET),-quiet) $(NODES)
+
 # Each library has TIME for each of eight groups of faults: with 30s it is 22 minutes.
 .PHONY: peers
 peers: TIME = 30s
