@@ -17,7 +17,7 @@ import (
 // A rule is one promise, and how a history is held against it.
 type rule struct {
 	name    string
-	page    string // Where the documents say so.
+	page    string // Where docs/ says so.
 	fences  bool   // It is about locks that have fences.
 	check   func(r *run, f *findings)
 	promise string
@@ -25,50 +25,28 @@ type rule struct {
 
 // rules are in the order of the report.
 var rules = []rule{
-	{"overlap", "docs/safety.md#exclusion", false, overlap,
-		"Two locks on one resource are never held at the same time."},
-	{"fence order", "docs/safety.md#fencing", true, fenceOrder,
-		"No two locks on a resource have one fence, a later lock has a larger one, and a quorum of nodes had it exactly."},
-	{"register", "docs/fencing.md", false, register,
-		"Each operation carries its lock's fence. What fences guard loses no write, and never refuses a holder."},
-	{"support", "docs/algorithm.md#time", false, support,
-		"A quorum of nodes has the keys of a lock while it is held, until Until and for the drift more, and through its min hold."},
-	{"steps", "docs/algorithm.md#keys-and-scripts", false, steps,
-		"Each change of a key on a node is a step of the rules: a lock, an extension, a release by its token, an expiry."},
-	{"quarantine", "docs/safety.md#quarantine", false, quarantine,
-		"A node that has restarted gives no key to anybody before maxTTL is over."},
-	{"kept", "docs/holding.md", false, keptGoesOn,
-		"A lock that is kept alive by a holder that reaches a quorum of nodes is not lost."},
-	{"next in line", "docs/waiting.md", false, nextInLine,
-		"Who waits for a lock has it soon after its release, and mostly first who has waited longest."},
-	{"waiters", "docs/waiting.md#in-one-process", false, waiters,
-		"Calls of Lock in one process get a resource in the order in which they came."},
-	{"loss signal", "docs/holding.md#the-context", false, lossSignal,
-		"The context of a lock that is kept alive ends when the lock does, at the latest."},
-	{"validity", "docs/algorithm.md#time", false, validity,
-		"Every lock has an end: its ttl after its call, less the drift at most. No call returns a lock after its end, and nothing is begun under it then."},
-	{"early loss", "docs/safety.md#exclusion", false, earlyLoss,
-		"A lock that nobody released, on nodes that lost no data, is not lost before it ends."},
-	{"release outcome", "docs/errors.md#what-a-call-returns", false, releaseOutcome,
-		"Unlock and Release return nil only if the lock was held until then."},
-	{"released", "docs/safety.md#availability", false, released,
-		"When Unlock has returned nil, a quorum of nodes has no key of the lock."},
-	{"keys left", "docs/safety.md#availability", false, keysLeft,
-		"When a call has failed, or its lock is released, no node keeps its key, nor when all locks are over."},
-	{"bounds", "docs/algorithm.md#one-connection-per-node", false, bounds,
-		"Every call returns within its own time, whatever the nodes do, and a plain lock once a quorum has granted it."},
-	{"hold limits", "docs/holding.md#time-to-stop", false, holdLimits,
-		"The context of a lock that is kept alive ends by max hold, and by stop time before Until."},
-	{"wanted", "docs/waiting.md#how-a-holder-learns-of-it", false, wanted,
-		"A holder that asks hears at once of a call in its process that waits."},
-	{"permits", "docs/semaphore.md", false, permits,
-		"No more permits of a semaphore are held than it has, nor got in a period."},
-	{"guard", "docs/fencing.md#recipes", false, guard,
-		"A Guard calls one function at a time, none whose fence is behind an earlier one, and refuses no other."},
-	{"sets", "docs/safety.md#clients-with-other-nodes", false, otherSets,
-		"Nobody is told of another client with other nodes where there is none, whatever the nodes do."},
-	{"complete", "proof/history/history.go", false, complete,
-		"The history says how everything ended, and could have happened as it says."},
+	{"overlap", "safety.md#exclusion", false, overlap, "Two locks on one resource are never held at the same time."},
+	{"fence order", "safety.md#fencing", true, fenceOrder, "No two locks on a resource have one fence, a later lock has a larger one, and a quorum of nodes had it exactly."},
+	{"register", "fencing.md", false, register, "Each operation carries its lock's fence. What fences guard loses no write, and never refuses a holder."},
+	{"support", "algorithm.md#time", false, support, "A quorum of nodes has the keys of a lock while it is held, until Until and for the drift more, and through its min hold."},
+	{"steps", "algorithm.md#keys-and-scripts", false, steps, "Each change of a key on a node is a step of the rules: a lock, an extension, a release by its token, an expiry."},
+	{"quarantine", "safety.md#quarantine", false, quarantine, "A node that has restarted gives no key to anybody before maxTTL is over."},
+	{"kept", "holding.md", false, keptGoesOn, "A lock that is kept alive by a holder that reaches a quorum of nodes is not lost."},
+	{"next in line", "waiting.md", false, nextInLine, "Who waits for a lock has it soon after its release, and mostly first who has waited longest."},
+	{"waiters", "waiting.md#in-one-process", false, waiters, "Calls of Lock in one process get a resource in the order in which they came."},
+	{"loss signal", "holding.md#the-context", false, lossSignal, "The context of a lock that is kept alive ends when the lock does, at the latest."},
+	{"validity", "algorithm.md#time", false, validity, "Every lock has an end: its ttl after its call, less the drift at most. No call returns a lock after its end, and nothing is begun under it then."},
+	{"early loss", "safety.md#exclusion", false, earlyLoss, "A lock that nobody released, on nodes that lost no data, is not lost before it ends."},
+	{"release outcome", "errors.md#what-a-call-returns", false, releaseOutcome, "Unlock and Release return nil only if the lock was held until then."},
+	{"released", "safety.md#availability", false, released, "When Unlock has returned nil, a quorum of nodes has no key of the lock."},
+	{"keys left", "safety.md#availability", false, keysLeft, "When a call has failed, or its lock is released, no node keeps its key, nor when all locks are over."},
+	{"bounds", "algorithm.md#one-connection-per-node", false, bounds, "Every call returns within its own time, whatever the nodes do, and a plain lock once a quorum has granted it."},
+	{"hold limits", "holding.md#time-to-stop", false, holdLimits, "The context of a lock that is kept alive ends by max hold, and by stop time before Until."},
+	{"wanted", "waiting.md#how-a-holder-learns-of-it", false, wanted, "A holder that asks hears at once of a call in its process that waits."},
+	{"permits", "semaphore.md", false, permits, "No more permits of a semaphore are held than it has, nor got in a period."},
+	{"guard", "fencing.md#recipes", false, guard, "A Guard calls one function at a time, none whose fence is behind an earlier one, and refuses no other."},
+	{"sets", "safety.md#clients-with-other-nodes", false, otherSets, "Nobody is told of another client with other nodes where there is none, whatever the nodes do."},
+	{"complete", "../proof/history/history.go", false, complete, "The history says how everything ended, and could have happened as it says."},
 }
 
 // Judge holds a history against all rules but those that the run's header names: a library need not promise all of them.
@@ -84,7 +62,7 @@ func Judge(events []history.Event) Verdict {
 		if rule.name == "overlap" {
 			f.run = all
 		}
-		result := Result{Rule: rule.name, Promise: rule.promise, Page: rule.page}
+		result := Result{Rule: rule.name, Promise: rule.promise, Page: "docs/" + rule.page}
 		switch {
 		case slices.Contains(r.header.Without, rule.name):
 			result.State = LeftOut
