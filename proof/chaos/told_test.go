@@ -50,12 +50,12 @@ func end(e history.Event) bool {
 	return e.Op == history.OpUnlock || e.Op == history.OpRelease || e.Op == history.OpExtend || e.Kind == history.Lost
 }
 
-// late has what is done about locks come later, of those whose call is told.
-func late(op string, by int64) func([]history.Event) []history.Event {
+// late has all Unlocks come later.
+func late() func([]history.Event) []history.Event {
 	return func(all []history.Event) []history.Event {
 		for i, e := range all {
-			if (e.Kind == history.Call || e.Kind == history.Return) && e.Op == op {
-				all[i].At += by
+			if (e.Kind == history.Call || e.Kind == history.Return) && e.Op == history.OpUnlock {
+				all[i].At += long
 			}
 		}
 		return all
@@ -141,7 +141,7 @@ var wrongs = []struct {
 		e.OK, e.Outcome = false, history.OutcomeTaken
 	})},
 	{"calls that came later have been the first", "waiters", "", waited(func(e *history.Event) { e.Until += long / 5 })},
-	{"no loss is heard of", "loss signal", "", both(without(func(e history.Event) bool { return e.Kind == history.Lost }), late(history.OpUnlock, long))},
+	{"no loss is heard of", "loss signal", "", both(without(func(e history.Event) bool { return e.Kind == history.Lost }), late())},
 	{"locks last longer than their ttl", "validity", "more than its ttl", each(history.Return, func(e *history.Event) {
 		if e.Until > 0 {
 			e.Until += long
@@ -160,7 +160,7 @@ var wrongs = []struct {
 			e.OK, e.Outcome = false, history.OutcomeLost
 		}
 	})},
-	{"what had ended was released", "release outcome", "", late(history.OpUnlock, long)},
+	{"what had ended was released", "release outcome", "", late()},
 	{"Unlock returns before any answer", "released", "", each(history.Step, func(e *history.Event) {
 		if e.Op == history.StepRelease {
 			e.At, e.From = e.At+int64(time.Second), e.From+int64(time.Second)
@@ -174,8 +174,8 @@ var wrongs = []struct {
 			e.At += int64(300 * time.Millisecond)
 		}
 	})},
-	{"holds have no max hold", "hold limits", "", both(without(func(e history.Event) bool { return e.Kind == history.Lost }), late(history.OpUnlock, long))},
-	{"holders do not hear who waits", "wanted", "", both(late(history.OpUnlock, long), without(func(e history.Event) bool { return e.Kind == history.Wanted && e.OK }))},
+	{"holds have no max hold", "hold limits", "", both(without(func(e history.Event) bool { return e.Kind == history.Lost }), late())},
+	{"holders do not hear who waits", "wanted", "", both(late(), without(func(e history.Event) bool { return e.Kind == history.Wanted && e.OK }))},
 	{"there are fewer permits", "permits", "are held", each(history.Call, func(e *history.Event) { e.Permits = min(e.Permits, 1) })},
 	{"a guard lets two in", "guard", "", each(history.Guarded, func(e *history.Event) { e.At, e.End, e.OK = long/2, long/2+1, true })},
 	{"clients have other nodes", "sets", "", then(got, func(e history.Event) history.Event {

@@ -12,10 +12,6 @@ func (s *story) with(client string, from, to, until, fence int64, asks history.E
 	return n
 }
 
-func (s *story) once(client string, from, to, fence int64) int {
-	return s.with(client, from, to, from+999, fence, history.Event{Resources: []string{"a"}, MinHold: ms(500)})
-}
-
 // permit is one of two, of which there are two in 200 ms.
 func (s *story) permit(client string, slot string, from, to, fence int64) int {
 	asks := history.Event{Resources: []string{"s#" + slot}, Permits: 2, MinHold: ms(200)}

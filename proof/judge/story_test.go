@@ -226,7 +226,7 @@ func (s *story) away(client string, node int, from, to int64) {
 
 // stays is a lock of c1 on a that is kept alive, and extended each half second for six seconds. Its extensions are calls 2
 // to 13. Node 1 does not have it from the first extension on, nor after the one before then.
-func (s *story) stays(then int64) int {
+func (s *story) stays(then int64) {
 	n := s.lock("c1", 0, 5, 1, "a")
 	s.keep("c1", n, 6)
 	s.grants("c1", n, 2, 0, 1, 2)
@@ -241,7 +241,6 @@ func (s *story) stays(then int64) int {
 	}
 	s.unlock("c1", n, 6100, 6105)
 	s.deletes("c1", n, 6102, 0, 2)
-	return n
 }
 
 // node is what nodes did with the key of a client's lock: it then ends so much later.

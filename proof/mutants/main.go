@@ -84,7 +84,7 @@ func run(ctx context.Context, args []string, w io.Writer) error {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(r.scratch) }()
-	return r.judge(ctx, chosen, len(all), w)
+	return r.judge(ctx, chosen, w)
 }
 
 // choose returns the mutants that are asked for. The old texts of all of them must be there.
@@ -108,7 +108,7 @@ func (r *runner) choose(all []*mutant, only string, subset bool) (chosen []*muta
 
 // judge tries the mutants, chosen of so many, prints the kill list as it grows, and returns an error if one is neither
 // killed nor explained.
-func (r *runner) judge(ctx context.Context, chosen []*mutant, all int, w io.Writer) error {
+func (r *runner) judge(ctx context.Context, chosen []*mutant, w io.Writer) error {
 	began := time.Now()
 	results := make([]result, 0, len(chosen))
 	count := map[outcome]int{}

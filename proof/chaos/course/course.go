@@ -107,7 +107,7 @@ func Run(ctx context.Context, opts Options) ([]history.Event, error) {
 	if err = r.startNodes(); err != nil { //nolint:contextcheck // Servers end with close.
 		return nil, err
 	}
-	if err = r.observe(); err != nil {
+	if err = r.observe(); err != nil { //nolint:contextcheck // The watch ends with the run.
 		return nil, err
 	}
 	if err = r.startClients(); err != nil {
