@@ -20,9 +20,10 @@ import (
 // A command is carried out at an instant between the stamps of the line before it and of its own. Whether a key has
 // expired by then may not be known; then the key is read, and so is one that was not seen before.
 type keys struct {
-	db   int
-	step func(history.Event) // Is told of each step.
-	read func(name string)   // Has a key read: found gets what it is.
+	db     int
+	prefix string              // Of the names that are followed.
+	step   func(history.Event) // Is told of each step.
+	read   func(name string)   // Has a key read: found gets what it is.
 
 	all    map[string]*key
 	counts map[string]int64 // The counters of fences, by the keys of their locks, as far as they are known.
@@ -167,7 +168,7 @@ func (k *keys) set(name string, args []string, script bool) {
 	case strings.Contains(name, counters) && len(args) > 0:
 		k.count(name, number(args[0]))
 		return
-	case strings.Contains(name, own) || len(args) == 0 || x == nil && (life <= 0 || !free && !script):
+	case strings.Contains(name, own) || len(args) == 0 || x == nil && (life <= 0 || !free && !script || !strings.HasPrefix(name, k.prefix)):
 		return
 	case x == nil:
 		x = &key{}
@@ -356,6 +357,7 @@ func (k *keys) sweep() {
 		}
 		if len(k.all) > 50_000 && k.is(x) == absent {
 			delete(k.all, name)
+			delete(k.counts, name)
 		}
 	}
 }

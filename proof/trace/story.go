@@ -33,8 +33,10 @@ const tidied = int64(time.Second)
 func (s *Story) Add(e history.Event) {
 	node := *e.Node
 	if e.Op == history.StepGap || e.Op == history.StepWiped { // What it had is not known.
-		for _, c := range s.claims {
-			delete(c.has, node)
+		for of, c := range s.claims {
+			if delete(c.has, node); len(c.has) == 0 {
+				delete(s.claims, of)
+			}
 		}
 	}
 	if len(e.Resources) == 0 {

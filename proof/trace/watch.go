@@ -38,6 +38,8 @@ const (
 type Watcher struct {
 	// Nodes are URLs: redis://user:password@host:port/0, or rediss.
 	Nodes []string
+	// Prefix is what the names of keys begin with that are followed.
+	Prefix string
 	// Now is the time by which steps are stamped, in ns.
 	Now func() int64
 	// Step is told of each step, one at a time.
@@ -53,7 +55,7 @@ func (w *Watcher) Watch(ctx context.Context) {
 	for i, url := range w.Nodes {
 		all.Go(func() {
 			n := &node{Watcher: w, number: i, url: url, nonce: rand.Text()}
-			n.keys = keys{step: n.tell, read: n.read, all: make(map[string]*key), counts: make(map[string]int64)}
+			n.keys = keys{prefix: w.Prefix, step: n.tell, read: n.read, all: make(map[string]*key), counts: make(map[string]int64)}
 			n.watch(ctx)
 		})
 	}

@@ -40,6 +40,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("explain", flag.ContinueOnError)
 	long := flags.Duration("time", time.Minute, "how long to watch")
 	quiet := flags.Bool("quiet", false, "say only what is wrong, and the sum")
+	prefix := flags.String("prefix", "", "only keys whose names begin so")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -57,7 +58,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		_, _ = fmt.Fprintf(out, "%s  %s\n", begin.Add(time.Duration(at)).Format("15:04:05.000000"), fmt.Sprintf(format, args...))
 	}
 	story := &trace.Story{Nodes: len(nodes), Tell: func(at int64, what string) { say(at, "WRONG: %s", what) }}
-	w := trace.Watcher{Nodes: nodes, Now: func() int64 { return int64(time.Since(begin)) }, Step: func(e history.Event) {
+	w := trace.Watcher{Nodes: nodes, Prefix: *prefix, Now: func() int64 { return int64(time.Since(begin)) }, Step: func(e history.Event) {
 		switch {
 		case e.Op == history.StepGap:
 			unseen[*e.Node] = true
