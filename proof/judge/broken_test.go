@@ -98,6 +98,13 @@ var broken = []tale{
 		s.grants("c1", n, 2, 0, 1, 2)
 		s.node(history.StepExtend, "c1", n, 303, 1000, 1)
 	}},
+	{"an extension of what has ended", []string{"support"}, func(s *story) {
+		n := s.lock("c1", 0, 5, 1, "a")
+		s.grants("c1", n, 2, 0, 1, 2)
+		s.extend("c1", n, 980, 1005, 1979)
+		s.node(history.StepExtend, "c1", n, 990, 1000, 0)
+		s.node(history.StepExtend, "c1", n, 1001, 1000, 1, 2)
+	}},
 	{"a node votes in quarantine", []string{"quarantine"}, func(s *story) {
 		s.header.MaxTTL = ms(1000)
 		s.strikes("kill", 1, 100, 200)

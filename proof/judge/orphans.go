@@ -15,7 +15,7 @@ const (
 	// soon is how long keys may still be there that nobody has a use for.
 	soon = int64(600 * time.Millisecond)
 	// asksAgain is how soon after an attempt its call may go on with what that has got: where votes were split.
-	asksAgain = int64(300 * time.Millisecond)
+	asksAgain = int64(50 * time.Millisecond)
 )
 
 // An orphan is a key that stayed on a node that its client could reach, although the client's process lived and what had made
@@ -88,23 +88,25 @@ func (r *run) owners() map[string]*call {
 // An attempted is what a client's attempts were for.
 type attempted struct{ client, key string }
 
-// attempts are all of them, by when they began. What nodes said of those for permits is not told.
-func (r *run) attempts() map[attempted][]period {
-	all := make(map[attempted][]period)
+// An attempt is a time in which a call has asked the nodes.
+type attempt struct {
+	period
+	of id
+}
+
+// attempts are all of them, by when they began.
+func (r *run) attempts() map[attempted][]attempt {
+	all := make(map[attempted][]attempt)
 	for _, c := range r.inOrder {
-		votes := r.votes[c.id]
-		if c.begin.Permits > 0 {
-			votes = []history.Event{{From: c.begin.At, At: c.returned(r)}}
-		}
-		for _, v := range votes {
+		for _, v := range r.votes[c.id] {
 			for _, key := range c.begin.Resources {
 				of := attempted{c.client, called(key)}
-				all[of] = append(all[of], period{v.From, v.At})
+				all[of] = append(all[of], attempt{period{v.From, v.At}, c.id})
 			}
 		}
 	}
 	for _, tried := range all {
-		slices.SortFunc(tried, func(a, b period) int { return cmp.Compare(a.from, b.from) })
+		slices.SortFunc(tried, func(a, b attempt) int { return cmp.Compare(a.from, b.from) })
 	}
 	return all
 }
@@ -115,13 +117,20 @@ func called(key string) string {
 	return name
 }
 
-// failed is when the attempt was over that has made a key, and has got no lock.
-func failed(tried []period, made *history.Event) int64 {
+// failed is when the attempt was over that has made a key, and has got no lock. Several may have.
+func failed(tried []attempt, made *history.Event) int64 {
 	over := made.At
-	for _, p := range tried {
-		if p.from <= over+asksAgain {
-			over = max(over, p.to)
+	for i, p := range tried {
+		if p.from > made.At || p.to < made.From {
+			continue
 		}
+		end := p.to
+		for _, next := range tried[i+1:] {
+			if next.of == p.of && next.from <= end+asksAgain {
+				end = max(end, next.to)
+			}
+		}
+		over = max(over, end)
 	}
 	return over
 }

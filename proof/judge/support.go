@@ -75,7 +75,10 @@ func (r *run) lasts(f *findings, l *lock, keys []string, c *call) {
 	least := c.end.Until + r.header.DriftLeast
 	drift := cmp.Or(c.begin.Drift, r.header.Drift)
 	least += int64(float64(max(0, least-c.end.At)) * drift / (1 - drift))
-	good, first := 0, int64(math.MaxInt64)
+	good, first, limit := 0, int64(math.MaxInt64), c.end.At
+	if c != l.acquired { // What has ended cannot be extended.
+		limit = min(limit, l.untilBy(c.begin.At))
+	}
 	for n := range r.header.Nodes {
 		if !r.has(l.client, n) {
 			continue
@@ -84,7 +87,7 @@ func (r *run) lasts(f *findings, l *lock, keys []string, c *call) {
 		for _, key := range keys {
 			last := int64(0)
 			for _, e := range r.after(site{n, key}, l.began) {
-				if e.Holder == l.holder && e.From <= c.end.At && e.TTL > 0 {
+				if e.Holder == l.holder && e.From <= limit && e.TTL > 0 {
 					if last = max(last, e.At+e.TTL); e.Op == history.StepGrant || e.Op == history.StepAsked {
 						first = min(first, e.At+e.TTL)
 					}

@@ -45,15 +45,14 @@ func (c *client) acquirePermit(ctx context.Context, s *permits, patience time.Du
 	defer cancel()
 	e := history.Event{
 		At: c.rec.Clock.Now(), Kind: history.Call, Op: op, Resources: []string{s.name}, TTL: c.cfg.TTL,
-		Permits: s.k, MinHold: int64(s.period),
+		Permits: s.k, MinHold: int64(s.period), Call: c.nextCall(),
 	}
-	p, err := acquire(ctx)
+	p, err := acquire(context.WithValue(ctx, callKey{}, -e.Call)) // Of a permit only the votes are told.
 	back := c.returned(e)
-	e.Call, e.Bound = c.nextCall(), e.At+int64(patience+protocol.Slack)
+	e.Bound = e.At + int64(patience+protocol.Slack)
 	if err == nil {
 		e.Resources[0] = fmt.Sprint(s.name, "#", p.Slot)
 	}
-	back.Call = e.Call // Of the same Resources.
 	c.rec.Log(e)
 	if err != nil {
 		c.end(back, err)
