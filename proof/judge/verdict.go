@@ -27,7 +27,7 @@ type Verdict struct {
 	Events int            `json:"events"`
 	Length int64          `json:"length"` // Of the run, in ns.
 	Stalls Stalls         `json:"stalls"`
-	Locks  Locks          `json:"locks"`
+	Locks  int            `json:"locks"` // That were got.
 	Rules  []Result       `json:"rules"`
 	// Violations has at most 50 of each rule.
 	Violations []Violation `json:"violations"`
@@ -103,11 +103,8 @@ func (v Verdict) String() string {
 	if v.OK() {
 		says = "no violation"
 	}
-	fmt.Fprintf(&b, "%s: %s, course %s, seed %d, %s, %d events\n",
-		says, v.Run.Library, v.Run.Course, v.Run.Seed, time.Duration(v.Length).Round(time.Millisecond), v.Events)
-	if l := v.Locks; l.All > 0 {
-		fmt.Fprintf(&b, "  locks: %d, of them %d contended\n", l.All, l.Contended)
-	}
+	fmt.Fprintf(&b, "%s: %s, course %s, seed %d, %s, %d events, %d locks\n",
+		says, v.Run.Library, v.Run.Course, v.Run.Seed, time.Duration(v.Length).Round(time.Millisecond), v.Events, v.Locks)
 	if s := v.Stalls; s.Lived > 0 {
 		fmt.Fprintf(&b, "  stalls of processes: %d, %v of %v in all, which is excused\n", s.Count,
 			time.Duration(s.Time).Round(time.Millisecond), time.Duration(s.Lived).Round(time.Millisecond))

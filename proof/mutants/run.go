@@ -18,15 +18,13 @@ import (
 
 // A result is what became of one mutant.
 type result struct {
-	Name    string   `json:"name"`
-	What    string   `json:"mutant"`
-	Outcome outcome  `json:"outcome"`
-	Tests   []string `json:"tests,omitempty"`   // that were to notice it
-	Failed  []string `json:"failed,omitempty"`  // those of them that have
-	Failure string   `json:"failure,omitempty"` // its first line; or why the mutant could not be tried
-	Seconds float64  `json:"seconds"`
-
-	killers *suite // Failed, and how to run them
+	Name    string
+	What    string
+	Outcome outcome
+	Tests   []string // that were to notice it
+	Failed  []string // those of them that have
+	Failure string   // its first line; or why the mutant could not be tried
+	Seconds float64
 }
 
 type outcome string
@@ -88,7 +86,6 @@ func (r *runner) tryTests(ctx context.Context, m *mutant, res *result, module st
 			return
 		case len(v.failed) > 0:
 			res.Outcome, res.Failure, res.Failed = killed, v.line, v.failed
-			res.killers = &suite{m.about["module"], m.Env, tests{t.Package, v.failed}}
 			return
 		}
 	}

@@ -26,6 +26,7 @@ type keys struct {
 	read   func(name string)   // Has a key read: found gets what it is.
 
 	all    map[string]*key
+	lines  map[string]*waiting
 	counts map[string]int64 // The counters of fences, by the keys of their locks, as far as they are known.
 
 	from, to int64 // Between these, by the server's clock, the command of this line was carried out.
@@ -33,6 +34,7 @@ type keys struct {
 	number   int   // Of the request whose command it is.
 	request  []string
 	digests  map[string]bool // Of the request's arguments, nil until they are needed.
+	released string          // The key that was deleted last.
 }
 
 // A key is what is known of one.
@@ -94,7 +96,7 @@ func (k *keys) is(x *key) presence {
 // carry follows a command. All commands of a script see the time at which it began.
 func (k *keys) carry(l line) {
 	if !l.script {
-		k.from, k.request, k.digests = min(k.last, l.at), l.args, nil
+		k.from, k.request, k.digests, k.released = min(k.last, l.at), l.args, nil, ""
 		k.number++
 	}
 	if k.last-l.at > ms { // A key that had expired and that nobody has looked at since is there again.
@@ -107,15 +109,20 @@ func (k *keys) carry(l line) {
 	if l.db != k.db {
 		return
 	}
-	l.args = append(l.args, "") // FLUSHALL has nothing behind it.
+	l.args = append(l.args, "", "") // FLUSHALL has nothing behind it.
 	switch command := strings.ToUpper(l.args[0]); command {
+	case "ZADD", "ZREM", "ZPOPMIN":
+		k.wait(command, l.args[1:])
 	case "SET":
+		k.wait(command, l.args[1:])
 		k.set(l.args[1], l.args[2:], l.script)
 	case "DEL", "UNLINK":
 		for _, name := range l.args[1:] {
+			k.wait(command, []string{name})
 			k.del(name)
 		}
 	case "PEXPIRE", "EXPIRE":
+		k.wait(command, l.args[1:])
 		if unit, n := ms, number(l.args[2]); n > 0 {
 			if command == "EXPIRE" {
 				unit = 1e9
@@ -188,6 +195,9 @@ func (k *keys) set(name string, args []string, script bool) {
 	default:
 		k.expired(name, x)
 		x.granted = k.number
+		if w := k.lines[name]; w != nil && w.reserved != "" && k.to < w.until && k.names(Digest(w.reserved)) {
+			k.odd(name, "who has got it leaves its reservation, so that its release would tell nobody")
+		}
 		k.give(name, x, history.StepGrant, holder, owner, life)
 	}
 	if life <= 0 && x.holder == holder {
@@ -233,6 +243,7 @@ func (k *keys) del(name string) {
 			k.odd(name, "the key of "+x.holder+" was deleted by a command that does not name its token")
 		}
 		k.tell(history.StepRelease, name, x.holder, x.owner, 0)
+		k.released = name
 		x.holder, x.owner = "", ""
 	case absent:
 		k.expired(name, x)
@@ -302,6 +313,7 @@ func (k *keys) flush() {
 		*x = key{known: true, asked: x.asked}
 	}
 	clear(k.counts)
+	clear(k.lines)
 	k.step(history.Event{Op: history.StepWiped})
 }
 
@@ -358,6 +370,7 @@ func (k *keys) sweep() {
 		if len(k.all) > 50_000 && k.is(x) == absent {
 			delete(k.all, name)
 			delete(k.counts, name)
+			delete(k.lines, name)
 		}
 	}
 }
@@ -371,6 +384,7 @@ func (k *keys) forget() (live []string) {
 		x.known, x.asked = false, false
 	}
 	clear(k.counts)
+	clear(k.lines)
 	return live
 }
 

@@ -34,7 +34,7 @@ type scene struct {
 
 func newScene() *scene {
 	s := &scene{}
-	s.keys = keys{all: make(map[string]*key), counts: make(map[string]int64), last: 1000 * ms}
+	s.keys = keys{all: make(map[string]*key), counts: make(map[string]int64), lines: make(map[string]*waiting), last: 1000 * ms}
 	s.step = func(e history.Event) {
 		text := e.Op
 		if len(e.Resources) > 0 {

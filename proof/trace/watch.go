@@ -55,7 +55,7 @@ func (w *Watcher) Watch(ctx context.Context) {
 	for i, url := range w.Nodes {
 		all.Go(func() {
 			n := &node{Watcher: w, number: i, url: url, nonce: rand.Text()}
-			n.keys = keys{prefix: w.Prefix, step: n.tell, read: n.read, all: make(map[string]*key), counts: make(map[string]int64)}
+			n.keys = keys{prefix: w.Prefix, step: n.tell, read: n.read, all: make(map[string]*key), counts: make(map[string]int64), lines: make(map[string]*waiting)}
 			n.watch(ctx)
 		})
 	}
