@@ -334,7 +334,7 @@ chaos-fresh: tools ## make chaos RUNS=16 times, with seeds that no run has had, 
 .PHONY: explain
 explain: TIME = 1m
 explain: ## what is done with the locks on your servers for TIME=1m: NODES="redis://a:6379 redis://b:6379"; QUIET=1: what is wrong
-	@cd proof && $(GO) run ./trace/explain -time $(TIME) $(if $(QUIET),-quiet) $(if $(PREFIX),-prefix '$(PREFIX)') $(NODES)
+	@cd proof && NODES='$(NODES)' $(GO) run ./trace/explain -time $(TIME) $(if $(QUIET),-quiet) $(if $(PREFIX),-prefix '$(PREFIX)')
 
 # Each library has TIME for each of eight groups of faults: with 30s it is 22 minutes.
 .PHONY: peers

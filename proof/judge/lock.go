@@ -178,3 +178,27 @@ func (l *lock) supposed(r *run) int64 {
 	}
 	return end
 }
+
+// contended is how many locks somebody else wanted meanwhile.
+func (r *run) contended() (n int) {
+	wanting := make(map[string][]*call) // By when they began.
+	for _, c := range r.inOrder {
+		if c.begin.Op == history.OpLock || c.begin.Op == history.OpTryLock {
+			for _, res := range c.begin.Resources {
+				wanting[res] = append(wanting[res], c)
+			}
+		}
+	}
+	for _, l := range r.locks {
+		for _, c := range wanting[l.resources[0]] {
+			if c.begin.At > l.over {
+				break
+			}
+			if c != l.acquired && c.returned(r) >= l.asked {
+				n++
+				break
+			}
+		}
+	}
+	return n
+}

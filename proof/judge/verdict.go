@@ -27,10 +27,16 @@ type Verdict struct {
 	Events int            `json:"events"`
 	Length int64          `json:"length"` // Of the run, in ns.
 	Stalls Stalls         `json:"stalls"`
-	Locks  int            `json:"locks"` // That were got.
+	Locks  Locks          `json:"locks"`
 	Rules  []Result       `json:"rules"`
 	// Violations has at most 50 of each rule.
 	Violations []Violation `json:"violations"`
+}
+
+// Locks are how many were got, and how many of these somebody else wanted meanwhile: what nobody wanted shows little.
+type Locks struct {
+	All       int `json:"all"`
+	Contended int `json:"contended"`
 }
 
 // A Result is what came out of one rule.
@@ -104,7 +110,7 @@ func (v Verdict) String() string {
 		says = "no violation"
 	}
 	fmt.Fprintf(&b, "%s: %s, course %s, seed %d, %s, %d events, %d locks\n",
-		says, v.Run.Library, v.Run.Course, v.Run.Seed, time.Duration(v.Length).Round(time.Millisecond), v.Events, v.Locks)
+		says, v.Run.Library, v.Run.Course, v.Run.Seed, time.Duration(v.Length).Round(time.Millisecond), v.Events, v.Locks.All)
 	if s := v.Stalls; s.Lived > 0 {
 		fmt.Fprintf(&b, "  stalls of processes: %d, %v of %v in all, which is excused\n", s.Count,
 			time.Duration(s.Time).Round(time.Millisecond), time.Duration(s.Lived).Round(time.Millisecond))

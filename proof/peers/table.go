@@ -37,7 +37,7 @@ const lostUpdates = "lost updates"
 // figuresOf counts what a history tells.
 func figuresOf(library, faults string, events []history.Event) Figures {
 	v := judge.Judge(events)
-	f := Figures{library, faults, map[string]int{"locks": v.Locks}}
+	f := Figures{library, faults, map[string]int{"locks": v.Locks.All}}
 	for _, c := range columns {
 		f.Counts[c.name] += v.Rule(c.rule).Violations
 	}

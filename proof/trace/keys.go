@@ -1,11 +1,11 @@
 package trace
 
 import (
+	"crypto/rand"
 	"crypto/sha1"
 	"encoding/hex"
 	"fmt"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -33,6 +33,8 @@ type keys struct {
 	last     int64 // The stamp of this line.
 	number   int   // Of the request whose command it is.
 	request  []string
+	client   string          // Whose it is.
+	multi    map[string]bool // Clients that have begun a transaction, whose commands see the time at which it is carried out.
 	digests  map[string]bool // Of the request's arguments, nil until they are needed.
 	released string          // The key that was deleted last.
 }
@@ -55,8 +57,14 @@ const (
 	counters = own + "f:"
 )
 
+// salt makes digests of short values worth nothing to others: from a code of six digits and its digest the code would follow.
+var salt = rand.Text()
+
 // Digest is what stands for a token wherever it is shown. redlock's holders have the same.
 func Digest(token string) string {
+	if len(token) < 16 {
+		token = salt + token
+	}
 	sum := sha1.Sum([]byte(token))
 	return hex.EncodeToString(sum[:])[:12]
 }
@@ -93,57 +101,70 @@ func (k *keys) is(x *key) presence {
 	return unknown
 }
 
-// carry follows a command. All commands of a script see the time at which it began.
+// carry follows a command. All commands of a script see the time at which it began, and so do those of a transaction.
 func (k *keys) carry(l line) {
+	command := strings.ToUpper(l.args[0])
 	if !l.script {
-		k.from, k.request, k.digests, k.released = min(k.last, l.at), l.args, nil, ""
+		if !k.multi[l.client] || l.client != k.client {
+			k.from = min(k.last, l.at)
+		}
+		k.request, k.client, k.digests, k.released = l.args, l.client, nil, ""
 		k.number++
 	}
 	if k.last-l.at > ms { // A key that had expired and that nobody has looked at since is there again.
 		k.step(history.Event{Op: history.StepSet})
-		for _, name := range k.forget() {
-			k.lose(name, k.all[name])
-		}
+		k.reread()
 	}
 	k.to, k.last = max(k.last, l.at), l.at
-	if l.db != k.db {
-		return
-	}
-	l.args = append(l.args, "", "") // FLUSHALL has nothing behind it.
-	switch command := strings.ToUpper(l.args[0]); command {
-	case "ZADD", "ZREM", "ZPOPMIN":
-		k.wait(command, l.args[1:])
-	case "SET":
-		k.wait(command, l.args[1:])
-		k.set(l.args[1], l.args[2:], l.script)
-	case "DEL", "UNLINK":
-		for _, name := range l.args[1:] {
-			k.wait(command, []string{name})
-			k.del(name)
-		}
-	case "PEXPIRE", "EXPIRE":
-		k.wait(command, l.args[1:])
-		if unit, n := ms, number(l.args[2]); n > 0 {
-			if command == "EXPIRE" {
-				unit = 1e9
-			}
-			k.expire(l.args[1], n*unit)
-		} else {
-			k.del(l.args[1])
-		}
-	case "FLUSHALL", "FLUSHDB":
+	switch command {
+	case "MULTI":
+		k.multi[l.client] = true
+	case "EXEC", "DISCARD":
+		delete(k.multi, l.client)
+	case "FLUSHALL":
 		k.flush()
+	case "SWAPDB":
+		k.reread()
 	default:
-		if !strings.HasPrefix(command, "EVAL") && !strings.HasPrefix(command, "FCALL") && !slices.Contains(reads, command) {
-			k.other(command, l.args[1:])
+		if l.db == k.db {
+			k.follow(command, append(l.args[1:], "", "", ""), l.script) // So that none need be counted.
 		}
 	}
 }
 
-// reads are commands that change no key.
-var reads = []string{
-	"GET", "MGET", "GETRANGE", "STRLEN", "PTTL", "TTL", "EXPIRETIME", "PEXPIRETIME", "EXISTS", "TYPE", "OBJECT", "DUMP", "TOUCH",
-	"WATCH", "SCAN", "KEYS", "MEMORY", "PUBLISH", "SUBSCRIBE", "ECHO", "PING",
+// follow follows a command on keys of this database.
+func (k *keys) follow(command string, args []string, script bool) {
+	switch command {
+	case "ZADD", "ZREM", "ZPOPMIN":
+		k.wait(command, args)
+	case "SET":
+		k.wait(command, args)
+		k.set(args[0], args[1], args[2:], script)
+	case "DEL", "UNLINK":
+		for _, name := range args {
+			k.wait(command, []string{name})
+			k.del(name)
+		}
+	case "PEXPIRE", "EXPIRE":
+		k.wait(command, args)
+		n, err := strconv.ParseInt(args[1], 10, 64)
+		unit := map[string]int64{"PEXPIRE": ms, "EXPIRE": 1e9}[command]
+		switch {
+		case err != nil: // The server has refused it.
+		case args[2] != "":
+			k.other(args)
+		case n > 0:
+			k.expire(args[0], n*unit)
+		default:
+			k.del(args[0])
+		}
+	case "FLUSHDB":
+		k.flush()
+	default:
+		if !strings.HasPrefix(command, "EVAL") && !strings.HasPrefix(command, "FCALL") {
+			k.other(args)
+		}
+	}
 }
 
 func number(arg string) int64 {
@@ -157,37 +178,52 @@ var ends = map[string]struct {
 	fixed bool
 }{"PX": {ms, false}, "EX": {1e9, false}, "PXAT": {ms, true}, "EXAT": {1e9, true}}
 
-// set follows SET key value and options.
-func (k *keys) set(name string, args []string, script bool) {
+// set follows SET name value and options.
+func (k *keys) set(name, value string, options []string, script bool) {
 	var life int64
-	free := false
-	for i, arg := range args[min(1, len(args)):] {
-		option := strings.ToUpper(arg)
-		free = free || option == "NX"
-		if end, ok := ends[option]; ok {
-			if life = number(args[i+2]) * end.unit; end.fixed {
+	free, known := false, true // It is to be done only if the key is free, and what it does is known.
+	for i := 0; options[i] != ""; i++ {
+		option := strings.ToUpper(options[i])
+		end, ok := ends[option]
+		switch {
+		case option == "NX":
+			free = true
+		case ok:
+			if life = number(options[i+1]) * end.unit; end.fixed {
 				life -= k.last
 			}
+			i++
+			known = known && life > 0
+		case option != "GET":
+			known = false
 		}
 	}
 	x := k.all[name]
 	switch {
-	case strings.Contains(name, counters) && len(args) > 0:
-		k.count(name, number(args[0]))
-		return
-	case strings.Contains(name, own) || len(args) == 0 || x == nil && (life <= 0 || !free && !script || !strings.HasPrefix(name, k.prefix)):
-		return
-	case x == nil:
-		x = &key{}
-		k.all[name] = x
+	case strings.Contains(name, counters):
+		k.count(name, number(value))
+	case strings.Contains(name, own):
+	case x == nil && (life <= 0 || !free && !script || !strings.HasPrefix(name, k.prefix)):
+	case !known:
+		k.other([]string{name})
+	default:
+		if x == nil {
+			x = &key{}
+			k.all[name] = x
+		}
+		k.take(name, x, value, life, free)
 	}
-	holder, owner := Digest(args[0]), label(args[0])
+}
+
+// take follows a SET on a key that is followed.
+func (k *keys) take(name string, x *key, value string, life int64, free bool) {
+	holder, owner := Digest(value), label(value)
 	switch is := k.is(x); {
 	case is == present && free:
 	case is == present && x.holder != holder:
 		k.odd(name, "SET without NX took the key from "+x.holder+" for "+holder)
 		k.give(name, x, history.StepGrant, holder, owner, life)
-	case is == present:
+	case is != absent && x.known && x.holder == holder && !free:
 		k.give(name, x, history.StepExtend, holder, owner, life)
 	case is == unknown && free:
 		k.tell(history.StepAsked, name, holder, owner, life)
@@ -225,8 +261,8 @@ func (k *keys) lose(name string, x *key) {
 
 // expired tells that a key has, if its holder had not released it.
 func (k *keys) expired(name string, x *key) {
-	if x.known && x.holder != "" {
-		k.tell(history.StepExpire, name, x.holder, x.owner, 0)
+	if x.known && x.holder != "" { // It was there until then at least, by the server's clock.
+		k.step(history.Event{Op: history.StepExpire, From: x.from, Resources: []string{name}, Holder: x.holder, Owner: x.owner})
 	}
 	x.known, x.holder, x.owner = true, "", ""
 }
@@ -237,17 +273,17 @@ func (k *keys) del(name string) {
 	if x == nil {
 		return
 	}
-	switch k.is(x) {
-	case present:
+	switch is := k.is(x); {
+	case is == present, is == unknown && x.known && k.names(x.holder):
 		if !k.names(x.holder) {
 			k.odd(name, "the key of "+x.holder+" was deleted by a command that does not name its token")
 		}
 		k.tell(history.StepRelease, name, x.holder, x.owner, 0)
 		k.released = name
 		x.holder, x.owner = "", ""
-	case absent:
+	case is == absent:
 		k.expired(name, x)
-	case unknown:
+	default:
 		k.expired(name, x)
 		k.tell(history.StepFound, name, "", "", 0)
 	}
@@ -317,13 +353,20 @@ func (k *keys) flush() {
 	k.step(history.Event{Op: history.StepWiped})
 }
 
-// other follows a command that locks do not use.
-func (k *keys) other(command string, args []string) {
-	for _, name := range args {
-		if x := k.all[name]; x != nil && !strings.Contains(name, own) {
-			k.odd(name, "locks do not use "+command)
-			k.lose(name, x)
+// other follows a command that names keys, and has these read: it may have changed one, or not.
+func (k *keys) other(names []string) {
+	for _, name := range names {
+		if x := k.all[name]; x != nil && !x.asked {
+			x.asked = true
+			k.read(name)
 		}
+	}
+}
+
+// reread has all keys read that somebody may have.
+func (k *keys) reread() {
+	for _, name := range k.forget() {
+		k.lose(name, k.all[name])
 	}
 }
 
@@ -363,6 +406,9 @@ const exact = 2 * ms
 
 // sweep tells which keys have expired, and forgets names, should there be very many.
 func (k *keys) sweep() {
+	if len(k.counts) > 100_000 {
+		clear(k.counts)
+	}
 	for name, x := range k.all {
 		if x.known && x.holder != "" && k.is(x) == absent {
 			k.expired(name, x)
@@ -385,6 +431,7 @@ func (k *keys) forget() (live []string) {
 	}
 	clear(k.counts)
 	clear(k.lines)
+	clear(k.multi)
 	return live
 }
 

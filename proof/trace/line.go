@@ -1,7 +1,7 @@
 package trace
 
 import (
-	"fmt"
+	"errors"
 	"strconv"
 	"strings"
 )
@@ -15,6 +15,9 @@ type line struct {
 	args   []string
 }
 
+// errLine says nothing of what is in the line, which may be anybody's secret.
+var errLine = errors.New("a line of its MONITOR cannot be read; Valkey before 8.1.2 does not escape quotes in it")
+
 // parse reads a line: 1700000000.123456 [0 127.0.0.1:50000] "set" "key" "value".
 func parse(text string) (l line, err error) {
 	stamp, rest, _ := strings.Cut(text, " [")
@@ -25,7 +28,7 @@ func parse(text string) (l line, err error) {
 	db, client, _ := strings.Cut(from, " ")
 	l.db, err = strconv.Atoi(db)
 	if !ok || !dot || err != nil || err1 != nil || err2 != nil {
-		return l, fmt.Errorf("trace: no line of MONITOR: %.60q", text)
+		return l, errLine
 	}
 	l.at, l.client, l.script = s*1e9+us*1e3, client, client == "lua"
 	l.args, err = words(rest)
@@ -35,9 +38,6 @@ func parse(text string) (l line, err error) {
 // words reads strings in quotes. The server writes what cannot be printed as \x00, and some of it as \n.
 func words(text string) (args []string, err error) {
 	for text != "" {
-		if text[0] != '"' {
-			return nil, fmt.Errorf("trace: no string: %.60q", text)
-		}
 		end := 1
 		for end < len(text) && text[end] != '"' {
 			if text[end] == '\\' {
@@ -45,20 +45,20 @@ func words(text string) (args []string, err error) {
 			}
 			end++
 		}
-		if end >= len(text) {
-			return nil, fmt.Errorf("trace: a string without an end: %.60q", text)
+		if text[0] != '"' || end >= len(text) || end+1 < len(text) && text[end+1] != ' ' {
+			return nil, errLine
 		}
 		arg := text[1:end]
 		if strings.Contains(arg, `\`) { // The escapes of the server are escapes of Go, too.
 			if arg, err = strconv.Unquote(text[:end+1]); err != nil {
-				return nil, fmt.Errorf("trace: %.60q: %w", text[:end+1], err)
+				return nil, errLine
 			}
 		}
 		args = append(args, arg)
 		text = strings.TrimPrefix(text[end+1:], " ")
 	}
 	if len(args) == 0 {
-		return nil, fmt.Errorf("trace: a line without a command")
+		return nil, errLine
 	}
 	return args, nil
 }

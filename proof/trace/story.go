@@ -2,6 +2,7 @@ package trace
 
 import (
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/seed6c881748/redlock/proof/history"
@@ -16,6 +17,7 @@ type Story struct {
 	Locks, Expired, Orphans, Odd int
 
 	claims map[[2]string]*claim // By key and holder.
+	unseen map[int]bool         // Nodes that may have anything.
 }
 
 // A claim is what became of one token on one key.
@@ -23,7 +25,7 @@ type claim struct {
 	has      map[int]bool // The nodes that have it.
 	most     int          // How many did at a time.
 	released int64        // When the first node deleted it, 0: none has.
-	quiet    bool         // Its expiry was told, or is meant, with min hold.
+	quiet    bool         // Its expiry was told, or is meant, with min hold; or not all nodes were seen.
 }
 
 // tidied is how long a key may stay on one node when another one has deleted it.
@@ -31,55 +33,83 @@ const tidied = int64(time.Second)
 
 // Add takes the next step.
 func (s *Story) Add(e history.Event) {
+	if s.claims == nil {
+		s.claims, s.unseen = make(map[[2]string]*claim), make(map[int]bool)
+	}
 	node := *e.Node
-	if e.Op == history.StepGap || e.Op == history.StepWiped { // What it had is not known.
+	switch e.Op {
+	case history.StepGap, history.StepWiped, history.StepSet:
+		s.unseen[node] = e.Op == history.StepGap
 		for of, c := range s.claims {
-			if delete(c.has, node); len(c.has) == 0 {
-				delete(s.claims, of)
-			}
+			c.quiet = true
+			s.gone(of, node)
 		}
-	}
-	if len(e.Resources) == 0 {
-		return
-	}
-	of := [2]string{e.Resources[0], e.Holder}
-	c := s.claims[of]
-	switch {
-	case e.Op == history.StepOdd:
+	case history.StepWatch:
+		s.unseen[node] = false
+	case history.StepOdd:
 		s.Odd++
-		s.Tell(e.At, fmt.Sprintf("node %d, key %s: %s", node, of[0], e.Detail))
-	case e.Op == history.StepGrant, e.Op == history.StepFound && e.Holder != "":
-		if c == nil {
-			c = &claim{has: make(map[int]bool)}
-			if s.claims == nil {
-				s.claims = make(map[[2]string]*claim)
+		s.Tell(e.At, fmt.Sprintf("node %d, key %s: %s", node, shown(e.Resources[0]), e.Detail))
+	case history.StepFound, history.StepGrant:
+		for of := range s.claims {
+			if of[0] == e.Resources[0] && of[1] != e.Holder {
+				s.gone(of, node)
 			}
-			s.claims[of] = c
 		}
-		c.has[node] = true
-		if len(c.has) == s.Nodes/2+1 && c.most < len(c.has) {
-			s.Locks++
+		if e.Holder != "" {
+			s.claim(e, node)
 		}
-		c.most = max(c.most, len(c.has))
-	case c == nil:
-	case e.Op == history.StepShorten:
-		c.quiet = true
-	case e.Op == history.StepRelease && c.released == 0:
-		c.released = e.At
-		fallthrough
-	case e.Op == history.StepRelease, e.Op == history.StepExpire:
-		if e.Op == history.StepExpire && c.has[node] {
-			s.expired(e, c)
-		}
+	case history.StepShorten, history.StepRelease, history.StepExpire:
+		s.ended(e, node)
+	}
+}
+
+// gone notes that a node does not have a claim any more.
+func (s *Story) gone(of [2]string, node int) {
+	if c := s.claims[of]; c != nil {
 		if delete(c.has, node); len(c.has) == 0 {
 			delete(s.claims, of)
 		}
 	}
 }
 
+func (s *Story) claim(e history.Event, node int) {
+	of := [2]string{e.Resources[0], e.Holder}
+	c := s.claims[of]
+	if c == nil {
+		c = &claim{has: make(map[int]bool)}
+		for _, unseen := range s.unseen {
+			c.quiet = c.quiet || unseen
+		}
+		s.claims[of] = c
+	}
+	c.has[node] = true
+	if len(c.has) == s.Nodes/2+1 && c.most < len(c.has) {
+		s.Locks++
+	}
+	c.most = max(c.most, len(c.has))
+}
+
+func (s *Story) ended(e history.Event, node int) {
+	of := [2]string{e.Resources[0], e.Holder}
+	c := s.claims[of]
+	switch {
+	case c == nil:
+	case e.Op == history.StepShorten:
+		c.quiet = true
+	case e.Op == history.StepRelease && c.released == 0:
+		c.released = e.At
+		s.gone(of, node)
+	default:
+		if e.Op == history.StepExpire && c.has[node] {
+			s.expired(e, c)
+		}
+		s.gone(of, node)
+	}
+}
+
 // expired says what is wrong with it that a node's key has expired.
 func (s *Story) expired(e history.Event, c *claim) {
-	name := fmt.Sprintf("key %s of %s", e.Resources[0], holder(e))
+	name := fmt.Sprintf("key %s of %s", shown(e.Resources[0]), holder(e))
 	switch {
 	case c.quiet:
 	case c.most <= s.Nodes/2:
@@ -101,7 +131,15 @@ func holder(e history.Event) string {
 	if e.Owner == "" {
 		return e.Holder
 	}
-	return fmt.Sprintf("%s (%s)", e.Holder, e.Owner)
+	return fmt.Sprintf("%s (%s)", e.Holder, shown(e.Owner))
+}
+
+// shown is a name in printable text: a server may have any.
+func shown(name string) string {
+	if quoted := strconv.Quote(name); quoted != `"`+name+`"` {
+		return quoted
+	}
+	return name
 }
 
 // String is the sum of it.
@@ -113,7 +151,7 @@ func (s *Story) String() string {
 func Line(e history.Event) string {
 	text := fmt.Sprintf("node %d  %-8s", *e.Node, e.Op)
 	if len(e.Resources) > 0 {
-		text += " " + e.Resources[0]
+		text += " " + shown(e.Resources[0])
 	}
 	if e.Holder != "" {
 		text += " of " + holder(e)

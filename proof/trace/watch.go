@@ -9,8 +9,11 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"net"
 	"regexp"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -22,12 +25,18 @@ const (
 	// pinged is how often a server is pinged. What it carries out after a ping was carried out after that was sent; and
 	// while nothing else comes, pings say how late it is by the server's clock.
 	pinged = 50 * time.Millisecond
-	// again is how long it takes until a server is connected to anew, and limit is for connecting, and for the last ping.
-	again = 20 * time.Millisecond
-	limit = 2 * time.Second
+	// again is how long it takes until a server is connected to anew, doubled to seldom each time that it fails. limit is for
+	// connecting, for an answer, and for the last ping.
+	again  = 20 * time.Millisecond
+	seldom = time.Second
+	limit  = 2 * time.Second
 	// behind is how many lines may wait to be read. Who reads more slowly gives up the connection: otherwise the server's
 	// buffer would grow.
 	behind = 1 << 16
+	// bytes is how long they may be together.
+	bytes = 64 << 20
+	// atOnce is how many keys are read at a time.
+	atOnce = 1000
 	// tardy is how long no server takes to answer that runs.
 	tardy = 250 * time.Millisecond
 	// rate is by how much a server's clock may be fast or slow.
@@ -54,8 +63,8 @@ func (w *Watcher) Watch(ctx context.Context) {
 	var all sync.WaitGroup
 	for i, url := range w.Nodes {
 		all.Go(func() {
-			n := &node{Watcher: w, number: i, url: url, nonce: rand.Text()}
-			n.keys = keys{prefix: w.Prefix, step: n.tell, read: n.read, all: make(map[string]*key), counts: make(map[string]int64), lines: make(map[string]*waiting)}
+			n := &node{Watcher: w, number: i, url: url, nonce: rand.Text() + `"\`} // A server that does not escape that is seen.
+			n.keys = keys{prefix: w.Prefix, step: n.tell, read: n.read, all: make(map[string]*key), counts: make(map[string]int64), lines: make(map[string]*waiting), multi: make(map[string]bool)}
 			n.watch(ctx)
 		})
 	}
@@ -71,11 +80,14 @@ type node struct {
 	nonce   string // Is in its pings, so that they are known.
 	gap     string // Why nothing is seen, as it was told; "": something is.
 	monitor redis.Conn
-	reader  redis.Conn // For pings, and to read keys.
-	client  string     // The reader's name in MONITOR.
-	sent    []int64    // When pings were sent that have not been seen.
-	reading []string   // What is being read.
-	answers chan []any
+	reader  redis.Conn  // For pings, and to read keys.
+	client  string      // The reader's name in MONITOR.
+	sent    []int64     // When pings were sent that have not been seen.
+	wanted  []string    // Keys that are to be read.
+	reading int         // How many are being read.
+	asked   chan string // What the reader was asked: names of keys, "" for pings.
+	answers chan answer
+	waiting atomic.Int64 // Of the lines that were not taken yet: bytes.
 
 	got        int64 // When this line was.
 	ping, seen int64 // When the last ping that was seen was sent, and its stamp.
@@ -83,20 +95,23 @@ type node struct {
 
 // watch follows the server, over one connection after another.
 func (n *node) watch(ctx context.Context) {
-	for {
+	for pause := again; ; pause = min(2*pause, seldom) {
 		n.got = n.Now()
-		err := n.connect()
+		err := n.connect(ctx)
 		if err == nil {
+			pause = again
 			err = n.follow(ctx)
 		}
-		if n.monitor != nil {
-			_ = n.monitor.Close()
-		}
-		if n.reader != nil {
-			_ = n.reader.Close()
+		for _, c := range []redis.Conn{n.monitor, n.reader} {
+			if c != nil {
+				_ = c.Close()
+			}
 		}
 		if err == nil {
 			return // All is told.
+		}
+		if op := (*net.OpError)(nil); errors.As(err, &op) {
+			err = op.Err // Without the port, which is another one each time.
 		}
 		if n.gap != err.Error() {
 			n.gap = err.Error()
@@ -105,7 +120,7 @@ func (n *node) watch(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(again):
+		case <-time.After(pause):
 		}
 	}
 }
@@ -118,11 +133,18 @@ func (w *Watcher) Told(e history.Event) {
 	w.Step(e)
 }
 
-// tell stamps a step of the line that was read.
+// tell stamps a step of the line that was read. Of an expiry, the key was there until its From, by the server's clock.
 func (n *node) tell(e history.Event) {
+	by := n.last
+	if e.Op == history.StepExpire {
+		by = min(by, e.From)
+	}
 	e.At, e.From, e.Node = n.got, n.ping, &n.number
-	if since := n.ping + int64(float64(n.last-n.seen)*(1-rate)); since > n.ping && since <= n.got {
-		e.From = since // Unless a clock was set.
+	switch since := n.ping + int64(float64(by-n.seen)*(1-rate)); {
+	case by < n.seen:
+		e.From += int64(float64(by-n.seen) * (1 + 2*rate))
+	case since <= n.got: // Unless a clock was set.
+		e.From = since
 	}
 	n.Told(e)
 }
@@ -130,10 +152,14 @@ func (n *node) tell(e history.Event) {
 var runID = regexp.MustCompile(`run_id:([0-9a-f]+)`)
 
 // connect begins to follow the server. The keys that somebody had are read.
-func (n *node) connect() (err error) {
-	n.monitor, n.reader, n.client, n.sent, n.reading = nil, nil, "", nil, nil
+func (n *node) connect(ctx context.Context) (err error) {
+	n.monitor, n.reader, n.client, n.sent, n.wanted, n.reading = nil, nil, "", nil, nil, 0
 	dial := func() (redis.Conn, error) {
-		return redis.DialURL(n.url, redis.DialConnectTimeout(limit), redis.DialWriteTimeout(limit))
+		c, err := redis.DialURLContext(ctx, n.url, redis.DialConnectTimeout(limit), redis.DialReadTimeout(limit), redis.DialWriteTimeout(limit))
+		if err != nil && strings.HasPrefix(err.Error(), "invalid") {
+			err = errors.New("its URL is none") // redigo says what is in it.
+		}
+		return c, err
 	}
 	if n.monitor, err = dial(); err != nil {
 		return err
@@ -142,15 +168,18 @@ func (n *node) connect() (err error) {
 		return err
 	}
 	n.ping, n.seen = n.Now(), 0
-	if _, err = redis.DoWithTimeout(n.monitor, limit, "MONITOR"); err != nil {
+	if _, err = n.monitor.Do("MONITOR"); err != nil {
 		return fmt.Errorf("MONITOR is refused, or not answered: %w", err)
 	}
-	if _, err = redis.DoWithTimeout(n.reader, limit, "PING"); err != nil {
+	if _, err = n.reader.Do("PING"); err != nil {
 		return err // It still loads its data, which INFO does not mind.
 	}
-	info, err := redis.String(redis.DoWithTimeout(n.reader, limit, "INFO", "server"))
+	info, err := redis.String(n.reader.Do("INFO"))
 	if err != nil {
 		return err
+	}
+	if strings.Contains(info, "role:slave") {
+		return errors.New("it is a replica, whose MONITOR does not show what its master does")
 	}
 	n.gap = ""
 	e := history.Event{At: n.Now(), Op: history.StepWatch, Node: &n.number}
@@ -158,26 +187,36 @@ func (n *node) connect() (err error) {
 		e.Detail = run[1]
 	}
 	n.Told(e)
-	n.answers = make(chan []any, behind)
-	go receive(n.reader, n.answers)
+	n.asked, n.answers = make(chan string, behind), make(chan answer, behind)
+	go receive(n.reader, n.asked, n.answers)
 	n.send() // Its line tells what the reader is called.
-	for _, name := range n.forget() {
-		n.lose(name, n.all[name])
-	}
+	n.reread()
 	return nil
 }
 
-// receive takes the answers of the reader: those to EXEC, which are what keys are.
-func receive(c redis.Conn, answers chan<- []any) {
+// An answer is what a key was: its value and its end; nil if it may not be read.
+type answer struct {
+	name   string
+	values []any
+}
+
+// receive takes the answers of the reader, to what it was asked.
+func receive(c redis.Conn, asked <-chan string, answers chan<- answer) {
 	defer close(answers)
-	for {
-		reply, err := redis.ReceiveWithTimeout(c, 0)
-		if err != nil {
-			_ = c.Close()
-			return
+	for name := range asked {
+		replies := 1
+		if name != "" {
+			replies = 4 // Of MULTI, two commands, and EXEC.
 		}
-		if values, ok := reply.([]any); ok {
-			answers <- values
+		var last any
+		var err error
+		for range replies {
+			if last, err = redis.ReceiveWithTimeout(c, 0); err != nil && c.Err() != nil {
+				return
+			}
+		}
+		if values, _ := last.([]any); name != "" {
+			answers <- answer{name, values}
 		}
 	}
 }
@@ -185,8 +224,9 @@ func receive(c redis.Conn, answers chan<- []any) {
 // A stamped line is one that came at a time.
 type stamped struct {
 	line
-	got int64
-	err error
+	got  int64
+	size int64
+	err  error
 }
 
 var errBehind = errors.New("it was read too slowly, and the connection was given up")
@@ -196,16 +236,15 @@ func (n *node) hear(c redis.Conn, lines chan<- stamped) {
 	defer close(lines)
 	for {
 		text, err := redis.String(redis.ReceiveWithTimeout(c, 0))
-		s := stamped{got: n.Now(), err: err}
+		s := stamped{got: n.Now(), err: err, size: int64(len(text))}
 		if err == nil {
 			s.line, s.err = parse(text)
 		}
-		select {
-		case lines <- s:
-		default:
+		if n.waiting.Add(s.size) > bytes || len(lines) == cap(lines) {
 			_ = c.Close()
 			return
 		}
+		lines <- s
 		if s.err != nil {
 			_ = c.Close()
 			return
@@ -216,7 +255,9 @@ func (n *node) hear(c redis.Conn, lines chan<- stamped) {
 // follow takes lines until the context ends, and then those before a last ping; or until the connection ends.
 func (n *node) follow(ctx context.Context) error {
 	lines := make(chan stamped, behind)
+	n.waiting.Store(0)
 	go n.hear(n.monitor, lines)
+	defer close(n.asked)
 	ticks := time.NewTicker(pinged)
 	defer ticks.Stop()
 	end := ctx.Done()
@@ -231,6 +272,7 @@ func (n *node) follow(ctx context.Context) error {
 				return s.err
 			}
 			n.got = s.got
+			n.waiting.Add(-s.size)
 			if err := n.take(s.line); err != nil {
 				return err
 			}
@@ -255,18 +297,33 @@ func (n *node) follow(ctx context.Context) error {
 // send sends a ping.
 func (n *node) send() {
 	n.sent = append(n.sent, n.Now())
-	_ = n.reader.Send("ECHO", n.nonce)
-	_ = n.reader.Flush()
+	n.ask("", "ECHO", n.nonce)
 }
 
 // read has a key read.
 func (n *node) read(name string) {
-	n.reading = append(n.reading, name)
-	_ = n.reader.Send("MULTI")
-	_ = n.reader.Send("GET", name)
-	_ = n.reader.Send("PTTL", name)
-	_ = n.reader.Send("EXEC")
+	n.wanted = append(n.wanted, name)
+	n.more()
+}
+
+// more has keys read that are to be.
+func (n *node) more() {
+	for len(n.wanted) > 0 && n.reading < atOnce {
+		name := n.wanted[0]
+		n.wanted = n.wanted[1:]
+		n.reading++
+		_ = n.reader.Send("MULTI")
+		_ = n.reader.Send("GET", name)
+		_ = n.reader.Send("PTTL", name)
+		n.ask(name, "EXEC")
+	}
+}
+
+// ask sends what was asked for.
+func (n *node) ask(name, command string, args ...any) {
+	_ = n.reader.Send(command, args...)
 	_ = n.reader.Flush()
+	n.asked <- name
 }
 
 // take follows a line. Its own are pings, and reads of keys, whose answers are true at that line.
@@ -280,20 +337,30 @@ func (n *node) take(l line) error {
 			n.tell(history.Event{Op: history.StepLate})
 		}
 		n.sweep()
-	case own && l.args[0] == "PTTL" && len(n.reading) > 0:
-		name := n.reading[0]
-		n.reading = n.reading[1:]
+	case own && l.args[0] == "PTTL" && n.reading > 0:
+		return n.took()
+	}
+	return nil
+}
+
+// took takes the answer to the key that was read at this line. Keys that may not be read have no line.
+func (n *node) took() error {
+	for {
 		select {
-		case values, ok := <-n.answers:
-			if !ok || len(values) != 2 {
+		case a, ok := <-n.answers:
+			if !ok {
 				return errors.New("a key could not be read")
 			}
-			n.hasRead(name, values)
+			if n.reading--; len(a.values) == 2 {
+				n.hasRead(a.name, a.values)
+				n.more()
+				return nil
+			}
+			n.Told(history.Event{At: n.got, Op: history.StepAsked, Node: &n.number, Resources: []string{a.name}, Detail: "it may not be read"})
 		case <-time.After(limit):
 			return errors.New("a key was not read in time")
 		}
 	}
-	return nil
 }
 
 func (n *node) hasRead(name string, values []any) {
@@ -302,7 +369,10 @@ func (n *node) hasRead(name string, values []any) {
 	case []byte:
 		text := string(value)
 		n.found(name, &text, left)
-	default: // Nothing, or an error: it is no string.
+	case nil:
 		n.found(name, nil, left)
+	default: // It is no string.
+		text := ""
+		n.found(name, &text, left)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"net/url"
 	"os"
 	"os/signal"
+	"regexp"
 	"strings"
 	"syscall"
 	"time"
@@ -27,6 +28,7 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	context.AfterFunc(ctx, stop) // A second signal ends it at once.
 	if err := run(ctx, os.Args[1:], os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -44,7 +46,11 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	nodes, err := urls(flags.Args())
+	nodes := flags.Args()
+	if len(nodes) == 0 { // Where others do not see passwords.
+		nodes = strings.Fields(os.Getenv("NODES"))
+	}
+	nodes, err := urls(nodes)
 	if err != nil {
 		return err
 	}
@@ -53,39 +59,42 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, *long)
 	defer cancel()
-	begin, unseen := time.Now(), make(map[int]bool)
+	begin, unseen, runs := time.Now(), make(map[int]bool), make(map[string]int)
 	say := func(at int64, format string, args ...any) {
 		_, _ = fmt.Fprintf(out, "%s  %s\n", begin.Add(time.Duration(at)).Format("15:04:05.000000"), fmt.Sprintf(format, args...))
 	}
 	story := &trace.Story{Nodes: len(nodes), Tell: func(at int64, what string) { say(at, "WRONG: %s", what) }}
 	w := trace.Watcher{Nodes: nodes, Prefix: *prefix, Now: func() int64 { return int64(time.Since(begin)) }, Step: func(e history.Event) {
-		switch {
-		case e.Op == history.StepGap:
-			unseen[*e.Node] = true
+		if e.Op == history.StepGap || e.Op == history.StepWatch {
+			unseen[*e.Node] = e.Op == history.StepGap
+			if other, ok := runs[e.Detail]; ok && other != *e.Node && e.Op == history.StepWatch {
+				err = fmt.Errorf("explain: nodes %d and %d are one server", other, *e.Node)
+				cancel()
+			}
+			runs[e.Detail] = *e.Node
 			say(e.At, "%s", trace.Line(e))
-		case e.Op == history.StepWatch:
-			delete(unseen, *e.Node)
-			fallthrough
-		case !*quiet && e.Op != history.StepOdd:
+		} else if !*quiet && e.Op != history.StepOdd && e.Op != history.StepLate {
 			say(e.At, "%s", trace.Line(e))
 		}
 		story.Add(e)
 	}}
 	w.Watch(ctx)
 	_, _ = fmt.Fprintln(out, story)
-	switch {
-	case len(unseen) > 0:
-		return fmt.Errorf("explain: %d of %d nodes were not seen in the end", len(unseen), len(nodes))
-	case story.Odd > 0:
-		return errWrong
+	for n, not := range unseen {
+		if not && err == nil {
+			err = fmt.Errorf("explain: node %d was not seen in the end", n)
+		}
 	}
-	return nil
+	if err == nil && story.Odd > 0 {
+		err = errWrong
+	}
+	return err
 }
 
-// urls are those of nodes, which may be given as host:port.
+// urls are those of nodes, which may be given as host:port. What is wrong is named by its place only, as it may have a password.
 func urls(args []string) ([]string, error) {
 	if len(args) == 0 {
-		return nil, errors.New("explain: name the nodes: redis://user:password@host:port/0, or host:port")
+		return nil, errors.New("explain: name the nodes, or set NODES: redis://user:password@host:port/0, or host:port")
 	}
 	seen := make(map[string]bool)
 	for i, arg := range args {
@@ -93,9 +102,8 @@ func urls(args []string) ([]string, error) {
 			arg = "redis://" + arg
 		}
 		u, err := url.Parse(arg)
-		if err != nil || u.Host == "" || u.Scheme != "redis" && u.Scheme != "rediss" {
-			return nil, fmt.Errorf("explain: %q is no node: redis://host:port, rediss://host:port, or host:port",
-				args[i][strings.LastIndex(args[i], "@")+1:]) // Without a password.
+		if err != nil || u.Host == "" || u.Scheme != "redis" && u.Scheme != "rediss" || !database.MatchString(u.Path) || u.RawQuery+u.Fragment != "" {
+			return nil, fmt.Errorf("explain: node %d is none: redis://user:password@host:port/0, rediss://host:port, or host:port", i+1)
 		}
 		if args[i] = arg; seen[u.Host] {
 			return nil, fmt.Errorf("explain: %q is named twice", u.Host)
@@ -104,3 +112,5 @@ func urls(args []string) ([]string, error) {
 	}
 	return args, nil
 }
+
+var database = regexp.MustCompile(`^(/[0-9]*)?$`)
