@@ -43,6 +43,7 @@ type keys struct {
 type key struct {
 	known    bool
 	asked    bool   // It is being read.
+	refused  bool   // The server once did not let it be read.
 	holder   string // The digest of its value; "": there is none.
 	owner    string // The label in its value.
 	granted  int    // The request that gave it to the holder.

@@ -356,7 +356,13 @@ func (n *node) took() error {
 				n.more()
 				return nil
 			}
-			n.Told(history.Event{At: n.got, Op: history.StepAsked, Node: &n.number, Resources: []string{a.name}, Detail: "it may not be read"})
+			if x := n.all[a.name]; x != nil { // It is tried again when it is used next, as a server without memory refuses, too.
+				x.asked = false
+				if !x.refused {
+					x.refused = true
+					n.Told(history.Event{At: n.got, Op: history.StepAsked, Node: &n.number, Resources: []string{a.name}, Detail: "it may not be read"})
+				}
+			}
 		case <-time.After(limit):
 			return errors.New("a key was not read in time")
 		}
