@@ -117,6 +117,9 @@ func (n *node) watch(ctx context.Context) {
 			n.gap = err.Error()
 			n.Told(history.Event{At: n.got, Op: history.StepGap, Node: &n.number, Detail: n.gap})
 		}
+		if errors.Is(err, errLine) {
+			return // It will not be another server.
+		}
 		select {
 		case <-ctx.Done():
 			return
