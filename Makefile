@@ -304,8 +304,7 @@ soak: COURSE = soak
 soak: OUT = $(BUILD)/soak
 soak: chaos ## make chaos COURSE=soak: busy clients over servers that fail mildly: does anything grow?
 
-# The schedule follows from SEED alone. COURSE=network has some of the faults only, BROKEN=steal breaks something on
-# purpose; go run ./chaos -help lists them.
+# The schedule follows from SEED alone. COURSE=network has some of the faults only; go run ./chaos -help lists them.
 SEED ?= 1
 OUT  ?= $(BUILD)/chaos
 
@@ -313,7 +312,7 @@ OUT  ?= $(BUILD)/chaos
 chaos: tools ## several clients on real servers under faults for TIME=5m, drawn from SEED=1, and judged. Writes OUT=build/chaos
 	@echo 'chaos: TIME=$(TIME) of faults, then the verdict; compiling comes first, up to two minutes with an empty cache'
 	cd proof && $(GO) run ./chaos -time $(TIME) -seed $(SEED) -out '$(if $(filter /%,$(OUT)),$(OUT),$(CURDIR)/$(OUT))' \
-		$(if $(COURSE),-course $(COURSE)) $(if $(BROKEN),-broken $(BROKEN))
+		$(if $(COURSE),-course $(COURSE))
 
 .PHONY: chaos-page
 chaos-page: ## the drawing of a run whose history is kept: who held, who waited, faults. Writes build/chaos-page.html

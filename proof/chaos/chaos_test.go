@@ -157,39 +157,12 @@ func requireStallsTold(t *testing.T, events []history.Event) {
 	}
 }
 
-// What is broken on purpose is noticed: for longer and longer, as on a busy machine, little happens in a few seconds.
-func TestWhatIsBrokenIsNoticed(t *testing.T) {
-	needServers(t)
-	for name, b := range plan.AllBroken {
-		t.Run(name, func(t *testing.T) {
-			if b.Forgets == plan.Clock || b.Forgets == plan.Rate {
-				need(t, course.HasClocks())
-			}
-			t.Parallel()
-			for took := 3 * time.Second; ; took *= 2 {
-				p, err := plan.Draw(1, "none", took, everything)
-				require.NoError(t, err)
-				require.NoError(t, p.Break(name))
-				_, v := played(t, p)
-				if v.Says(b.Rule, "") {
-					return
-				}
-				require.Less(t, took, 40*time.Second, "%s: %s", b.What, v)
-				testkit.AwaitCalm(t)
-			}
-		})
-	}
-}
-
-// The page for people names all faults, and all that can be broken.
+// The page for people names all faults.
 func TestDocumentNamesEverything(t *testing.T) {
 	page, err := os.ReadFile("../../docs/reliability.md")
 	require.NoError(t, err)
 	for _, kind := range plan.Courses[plan.All] {
 		require.Contains(t, string(page), "`"+kind+"`")
-	}
-	for name := range plan.AllBroken {
-		require.Contains(t, string(page), "`"+name+"`")
 	}
 }
 
@@ -225,11 +198,6 @@ func TestMisplacedArgumentIsRefused(t *testing.T) {
 	f, err := parse([]string{"-seed", "3"})
 	require.NoError(t, err)
 	require.Equal(t, uint64(3), f.seed)
-}
-
-func TestWhatIsNotNoticedIsAFailure(t *testing.T) {
-	b := plan.AllBroken["empty"]
-	require.ErrorContains(t, noticed(b, judge.Judge(nil)), b.Rule)
 }
 
 func TestConcludeLeavesAPageAndAVerdict(t *testing.T) {

@@ -18,12 +18,10 @@ type figure struct {
 }
 
 var figures = []figure{
-	{"memory", "MB", 16},
 	{"heap", "MB", 4},
 	{"goroutines", "", 60},
 	{"connections", "", 12},
 	{"server-keys", "", 60},
-	{"server-memory", "MB", 1},
 }
 
 // seriesOf is a figure over time: at each sample, the sum of all who have it. A sample that some have not told is left out.

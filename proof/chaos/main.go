@@ -11,12 +11,10 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"maps"
 	"os"
 	"os/signal"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -41,7 +39,6 @@ type flags struct {
 	seed   uint64
 	out    string
 	course string
-	broken string
 	judge  string
 	page   string
 	print  bool
@@ -67,7 +64,6 @@ func parse(args []string) (f flags, err error) {
 	flag.Uint64Var(&f.seed, "seed", 1, "what the schedule is drawn from")
 	flag.StringVar(&f.out, "out", filepath.Join("..", "build", "chaos"), "the folder for what the run leaves")
 	flag.StringVar(&f.course, "course", "all", "which faults: "+strings.Join(plan.Names(), ", "))
-	flag.StringVar(&f.broken, "broken", "", "what to break on purpose: "+strings.Join(slices.Sorted(maps.Keys(plan.AllBroken)), ", "))
 	flag.StringVar(&f.judge, "judge", "", "judge the history in this file again, and run nothing")
 	flag.StringVar(&f.page, "page", "", "with -judge: write the page of that history, which may be a .gz, to this file, and nothing else")
 	flag.BoolVar(&f.print, "print", false, "print the schedule, and run nothing")
@@ -91,9 +87,6 @@ func run(f flags) error {
 		return rejudge(f.judge, f.page)
 	}
 	p, err := plan.Draw(f.seed, f.course, f.time, available)
-	if err == nil && f.broken != "" {
-		err = p.Break(f.broken)
-	}
 	if err != nil {
 		return err
 	}
@@ -131,7 +124,7 @@ func play(f flags, p *plan.Plan) error {
 	opts := course.Options{
 		Plan: p, Command: []string{self, "-client"}, Ours: true, History: out,
 		Header: history.Header{
-			Broken: f.broken, Library: "redlock", Commit: history.Commit(), Versions: versions, Fences: len(p.Fenced) > 0, Drift: drift, DriftLeast: driftLeast, Command: command(f),
+			Library: "redlock", Commit: history.Commit(), Versions: versions, Fences: len(p.Fenced) > 0, Drift: drift, DriftLeast: driftLeast, Command: command(f),
 			SignalSlack: int64(protocol.SignalSlack),
 		},
 	}
@@ -177,9 +170,6 @@ func rejudge(name, page string) error {
 // command is what replays the schedule.
 func command(f flags) string {
 	s := fmt.Sprintf("cd proof && go run ./chaos -time %v -seed %d -course %s", f.time, f.seed, f.course)
-	if f.broken != "" {
-		s += " -broken " + f.broken
-	}
 	return s
 }
 

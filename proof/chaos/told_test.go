@@ -2,6 +2,7 @@ package main
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -189,6 +190,11 @@ var wrongs = []struct {
 	})},
 }
 
+// says reports whether a rule is broken, and one of its violations has these words.
+func says(v judge.Verdict, rule, words string) bool {
+	return slices.ContainsFunc(v.Violations, func(x judge.Violation) bool { return x.Rule == rule && strings.Contains(x.Sentence, words) })
+}
+
 // A check that cannot fail is none: what was told of a real run is changed, and its rule must notice that.
 func TestWhatIsToldWronglyIsNoticed(t *testing.T) {
 	events, err := history.ReadFile("testdata/history.jsonl.gz") // chaos -time 18s -seed 3
@@ -197,11 +203,36 @@ func TestWhatIsToldWronglyIsNoticed(t *testing.T) {
 	for _, w := range wrongs {
 		t.Run(w.what, func(t *testing.T) {
 			v := judge.Judge(w.change(slices.Clone(events)))
-			require.True(t, v.Says(w.rule, w.says), "%s %s: %v", w.rule, w.says, v.Named(judge.Broken))
+			require.True(t, says(v, w.rule, w.says), "%s %s: %v", w.rule, w.says, v.Named(judge.Broken))
 		})
 		noticed = append(noticed, w.rule)
 	}
 	for _, r := range judge.Judge(nil).Rules {
 		require.Contains(t, noticed, r.Rule, "nothing is changed that this rule must notice")
 	}
+}
+
+// A fault that does nothing tests nothing: of those of nodes, the trace shows what they do.
+func TestFaultsAreSeen(t *testing.T) {
+	events, err := history.ReadFile("testdata/history.jsonl.gz")
+	require.NoError(t, err)
+	does := map[string]string{
+		"kill": history.StepWatch, history.Empty: history.StepWatch, history.Stale: history.StepWatch, "rolling": history.StepWatch,
+		"clock": history.StepSet, history.Freeze: history.StepLate, "stutter": history.StepLate,
+	}
+	seen := make(map[string]int)
+	for _, f := range events {
+		step := does[f.Fault]
+		if f.Kind != history.FaultBegin || step == "" || f.Node == nil {
+			continue
+		}
+		if strings.HasPrefix(f.Detail, "flush") {
+			step = history.StepWiped
+		}
+		require.True(t, slices.ContainsFunc(events, func(e history.Event) bool {
+			return e.Op == step && *e.Node == *f.Node && e.At > f.At-int64(time.Second) && e.At < f.At+4*int64(time.Second)
+		}), f.Detail)
+		seen[f.Fault]++
+	}
+	require.GreaterOrEqual(t, len(seen), 3, "%v", seen)
 }

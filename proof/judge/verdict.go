@@ -34,10 +34,7 @@ type Verdict struct {
 }
 
 // Locks are how many were got, and how many of these somebody else wanted meanwhile: what nobody wanted shows little.
-type Locks struct {
-	All       int `json:"all"`
-	Contended int `json:"contended"`
-}
+type Locks struct{ All, Contended int }
 
 // A Result is what came out of one rule.
 type Result struct {
@@ -83,13 +80,6 @@ func (v Verdict) Rule(name string) Result {
 		}
 	}
 	return Result{Rule: name, State: LeftOut, Why: "there is no such rule"}
-}
-
-// Says reports whether the rule is broken, and one of its violations has these words; none: whatever it says.
-func (v Verdict) Says(rule, words string) bool {
-	return v.Rule(rule).State == Broken && (words == "" || slices.ContainsFunc(v.Violations, func(x Violation) bool {
-		return x.Rule == rule && strings.Contains(x.Sentence, words)
-	}))
 }
 
 // Named returns the names of the rules in a state.

@@ -93,11 +93,7 @@ func Run(stdin io.Reader, stdout io.Writer) error {
 
 func (c *client) startWorkers(ctx context.Context, workers *sync.WaitGroup) {
 	cfg := c.cfg
-	n := cfg.Workers
-	if cfg.Broken == "" {
-		n *= 3 // It shows in less time if there are fewer.
-	}
-	for i := range n {
+	for i := range 3 * cfg.Workers {
 		workers.Go(func() { c.work(ctx, rand.New(rand.NewPCG(cfg.Seed, uint64(i)))) })
 	}
 	for i, res := range cfg.Expiring {

@@ -29,7 +29,7 @@ func (c *client) connectAll() (err error) {
 	if c.bare, err = c.connect(nil, usual...); err != nil {
 		return err
 	}
-	if c.cfg.MaxTTL > 0 && c.cfg.Broken != "hasty" {
+	if c.cfg.MaxTTL > 0 {
 		usual = append(usual, redlock.WithQuarantine(time.Duration(c.cfg.MaxTTL)))
 	}
 	slow := new(line)

@@ -20,9 +20,6 @@ func (c *client) plain(resources ...string) history.Event {
 // not seen where each has resources of its own.
 func (c *client) wish(rng *rand.Rand) history.Event {
 	e := c.plain(c.draw(rng)...)
-	if c.cfg.Broken != "" {
-		return e
-	}
 	now := func(n int, to *int64, least, most time.Duration) {
 		if oneIn(rng, n) && most > least {
 			*to = int64(between(rng, least, most))

@@ -11,6 +11,9 @@ import (
 	"github.com/seed6c881748/redlock/redlock"
 )
 
+// A behaviour is what a worker does, again and again, of a call that it has drawn.
+type behaviour func(c *client, ctx context.Context, rng *rand.Rand, e history.Event)
+
 // What a worker does next, and how often in a hundred times.
 var activities = []struct {
 	share int
@@ -34,10 +37,6 @@ var activities = []struct {
 // work does one thing after another until ctx ends.
 func (c *client) work(ctx context.Context, rng *rand.Rand) {
 	for rest(ctx, between(rng, 5*time.Millisecond, 150*time.Millisecond)) {
-		if wrong := broken[c.cfg.Broken]; wrong != nil {
-			wrong(c, ctx, rng, c.wish(rng))
-			continue
-		}
 		lot := rng.IntN(100)
 		for _, a := range activities {
 			if lot -= a.share; lot < 0 {

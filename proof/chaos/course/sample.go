@@ -1,9 +1,6 @@
 package course
 
 import (
-	"fmt"
-	"regexp"
-	"strconv"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -38,40 +35,26 @@ func (r *run) figures() map[string]float64 {
 		}
 	}
 	figures := map[string]float64{"connections": float64(connections)}
-	var keys, memory float64
+	keys := 0.0
 	for _, n := range r.nodes {
-		k, m, err := usage(n.DirectAddr())
+		k, err := usage(n.DirectAddr())
 		if err != nil {
 			return figures
 		}
-		keys, memory = keys+k, memory+m
+		keys += k
 	}
-	figures["server-keys"], figures["server-memory"] = keys, memory
+	figures["server-keys"] = keys
 	return figures
 }
 
-var usedMemory = regexp.MustCompile(`used_memory:(\d+)`)
-
-// usage is how many keys a server has, and how many MB it uses.
-func usage(addr string) (keys, memory float64, err error) {
+// usage is how many keys a server has.
+func usage(addr string) (float64, error) {
 	const within = 200 * time.Millisecond
 	conn, err := redis.Dial("tcp", addr, redis.DialConnectTimeout(within), redis.DialReadTimeout(within))
 	if err != nil {
-		return 0, 0, err
+		return 0, err
 	}
 	defer func() { _ = conn.Close() }()
 	size, err := redis.Int64(conn.Do("DBSIZE"))
-	if err != nil {
-		return 0, 0, err
-	}
-	info, err := redis.String(conn.Do("INFO", "memory"))
-	if err != nil {
-		return 0, 0, err
-	}
-	found := usedMemory.FindStringSubmatch(info)
-	if found == nil {
-		return 0, 0, fmt.Errorf("course: %s: no used_memory", addr)
-	}
-	memory, err = strconv.ParseFloat(found[1], 64)
-	return float64(size), memory / (1 << 20), err
+	return float64(size), err
 }

@@ -46,8 +46,6 @@ type Plan struct {
 	// may have begun late.
 	LeftAfter time.Duration
 
-	Broken Broken // What is broken on purpose.
-
 	Faults []Fault
 }
 

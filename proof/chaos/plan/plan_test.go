@@ -164,13 +164,3 @@ func TestPlanTakesTime(t *testing.T) {
 		require.ErrorContains(t, err, d.String())
 	}
 }
-
-func TestPlanThatIsBroken(t *testing.T) {
-	for name := range AllBroken {
-		p := drawn(t, 1, "all")
-		require.NoError(t, p.Break(name))
-		require.Equal(t, AllBroken[name].MaxTTL, p.MaxTTL)
-		require.Equal(t, AllBroken[name].Forgets != "", len(p.Faults) > 0)
-	}
-	require.ErrorContains(t, drawn(t, 1, "all").Break("none such"), "stale")
-}

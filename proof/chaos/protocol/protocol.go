@@ -43,8 +43,7 @@ type Config struct {
 	// Callers is how many ask the nodes for locks of their own besides, without a pause and a word.
 	Callers int `json:"callers,omitempty"`
 	// Quiet has it tell nothing but samples, and use names that never come again.
-	Quiet  bool   `json:"quiet,omitempty"`
-	Broken string `json:"broken,omitempty"` // What it does wrong on purpose.
+	Quiet bool `json:"quiet,omitempty"`
 }
 
 // A Command is one of the conductor's orders.

@@ -35,8 +35,6 @@ func main() {
 	}
 }
 
-var errWrong = errors.New("explain: something was wrong, see above")
-
 // run watches until the time is over. The error says whether a node was not seen, or a change has no explanation.
 func run(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("explain", flag.ContinueOnError)
@@ -86,7 +84,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		}
 	}
 	if err == nil && story.Odd > 0 {
-		err = errWrong
+		err = errors.New("explain: something was wrong, see above")
 	}
 	return err
 }
