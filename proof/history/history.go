@@ -200,6 +200,7 @@ type Vote struct {
 type Header struct {
 	Seed     uint64            `json:"seed"`
 	Course   string            `json:"course"`  // The name of the schedule's kind, "all" or one fault.
+	Broken   string            `json:"broken,omitempty"` // What was broken on purpose.
 	Library  string            `json:"library"` // "redlock", "redsync/redigo", ...
 	Commit   string            `json:"commit"`
 	Versions map[string]string `json:"versions"` // Of Go, the server, the library, the system.
