@@ -92,6 +92,7 @@ func TestNoPromiseIsBroken(t *testing.T) {
 	require.Positive(t, s.calls["lock: ok"])
 	require.Positive(t, s.calls[writes])
 	requireStallsTold(t, events)
+	requireFaultsSeen(t, events)
 	t.Logf("faults: %s\n%s", counts(s.faults), v)
 }
 

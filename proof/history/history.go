@@ -199,9 +199,9 @@ type Vote struct {
 // A Header says what was run.
 type Header struct {
 	Seed     uint64            `json:"seed"`
-	Course   string            `json:"course"`  // The name of the schedule's kind, "all" or one fault.
+	Course   string            `json:"course"`           // The name of the schedule's kind, "all" or one fault.
 	Broken   string            `json:"broken,omitempty"` // What was broken on purpose.
-	Library  string            `json:"library"` // "redlock", "redsync/redigo", ...
+	Library  string            `json:"library"`          // "redlock", "redsync/redigo", ...
 	Commit   string            `json:"commit"`
 	Versions map[string]string `json:"versions"` // Of Go, the server, the library, the system.
 	Started  string            `json:"started"`  // RFC 3339, by the wall clock.
