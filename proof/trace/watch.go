@@ -155,15 +155,16 @@ func (n *node) tell(e history.Event) {
 var runID = regexp.MustCompile(`run_id:([0-9a-f]+)`)
 
 // connect begins to follow the server. The keys that somebody had are read.
-func (n *node) connect(ctx context.Context) (err error) {
+func (n *node) connect(ctx context.Context) error {
 	n.monitor, n.reader, n.client, n.sent, n.wanted, n.reading = nil, nil, "", nil, nil, 0
-	dial := func() (redis.Conn, error) {
-		c, err := redis.DialURLContext(ctx, n.url, redis.DialConnectTimeout(limit), redis.DialReadTimeout(limit), redis.DialWriteTimeout(limit))
+	dial := func() (c redis.Conn, err error) {
+		c, err = redis.DialURLContext(ctx, n.url, redis.DialConnectTimeout(limit), redis.DialReadTimeout(limit), redis.DialWriteTimeout(limit))
 		if err != nil && strings.HasPrefix(err.Error(), "invalid") {
 			err = errors.New("its URL is none") // redigo says what is in it.
 		}
 		return c, err
 	}
+	var err error
 	if n.monitor, err = dial(); err != nil {
 		return err
 	}
