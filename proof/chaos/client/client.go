@@ -133,7 +133,7 @@ func (c *client) connect(conns []redis.DialOption, opts ...redlock.Option) (*red
 	for i, addr := range c.cfg.Nodes {
 		nodes[i] = c.node(addr, conns)
 	}
-	lib, err := redlock.New(nodes, append(opts, redlock.WithNodeTimeout(c.nodeTimeout()))...)
+	lib, err := redlock.New(nodes, append([]redlock.Option{redlock.WithNodeTimeout(c.nodeTimeout())}, opts...)...) // opts stay as they are.
 	if err == nil {
 		settings.Inside(lib).WallOffset.Store(int64(c.wall))
 		c.open = append(c.open, lib)
