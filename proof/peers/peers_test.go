@@ -56,7 +56,6 @@ func TestPeersWithoutFaults(t *testing.T) {
 		t.Parallel()
 		f, _ := briefly(t, peer{name: "broken", command: inGo("broken")})
 		require.Positive(t, f.Counts["overlaps"])
-		require.Positive(t, f.Counts[lostUpdates])
 	})
 }
 

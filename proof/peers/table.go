@@ -26,13 +26,10 @@ type column struct{ name, rule string }
 var columns = []column{
 	{"locks", ""},
 	{"overlaps", "overlap"},
-	{lostUpdates, ""},
 	{"locks whose keys had ended", "support"},
 	{"keys left", "keys left"},
 	{"calls over 1 s", "bounds"},
 }
-
-const lostUpdates = "lost updates"
 
 // figuresOf counts what a history tells.
 func figuresOf(library, faults string, events []history.Event) Figures {
@@ -40,14 +37,6 @@ func figuresOf(library, faults string, events []history.Event) Figures {
 	f := Figures{library, faults, map[string]int{"locks": v.Locks.All}}
 	for _, c := range columns {
 		f.Counts[c.name] += v.Rule(c.rule).Violations
-	}
-	for _, e := range events { // Writes that a register took, and that are not in its value.
-		switch {
-		case e.Kind == history.Write && e.OK:
-			f.Counts[lostUpdates]++
-		case e.Kind == history.Register:
-			f.Counts[lostUpdates] -= int(e.Value)
-		}
 	}
 	return f
 }

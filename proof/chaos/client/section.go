@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"math/rand/v2"
 	"time"
 
 	"github.com/seed6c881748/redlock/proof/history"
@@ -65,14 +66,16 @@ func (c *client) pause(ctx context.Context, h *held, d time.Duration) {
 	}
 }
 
-// workLong takes and releases locks that would outlive the run by far: what is left of them was left behind. Nodes
-// that lose their keys make no difference to it, as nobody else wants its resource.
+// workLong takes and releases locks that would outlive the run by far: what is left of them was left behind. Many of its
+// calls end at any moment. Nodes that lose their keys make no difference to it, as nobody else wants its resource.
 func (c *client) workLong(ctx context.Context) {
 	e := c.plain("long/" + c.cfg.Client)
 	e.TTL = int64(10 * time.Minute)
-	for rest(ctx, time.Second) {
-		if h := c.tryLock(ctx, c.long.TryLock, e); h != nil {
+	for rest(ctx, 100*time.Millisecond) {
+		limited, cancel := context.WithTimeout(ctx, time.Duration(rand.Int64N(int64(20*time.Millisecond))))
+		if h := c.tryLock(limited, c.long.TryLock, e); h != nil {
 			c.unlock(ctx, h)
 		}
+		cancel()
 	}
 }
