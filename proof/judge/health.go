@@ -47,9 +47,11 @@ func (r *run) sick(client string, from, to int64) map[int]bool {
 	return sick
 }
 
-// starved reports whether servers answered nobody for a while, not even on the shortest way.
+// starved reports whether a server without a fault answered late, also on the shortest way: then the machine is busy.
 func (r *run) starved(from, to int64) bool {
-	return slices.ContainsFunc(r.late, func(e *history.Event) bool { return e.From <= to && e.At >= from })
+	return slices.ContainsFunc(r.late, func(e *history.Event) bool {
+		return e.From <= to && e.At >= from && !slices.ContainsFunc(r.faults, func(f fault) bool { return f.node == *e.Node && f.from <= e.At && f.to >= e.From })
+	})
 }
 
 // disturbed reports whether any client had a fault of its own then. What its attempts have got on some nodes keeps others

@@ -38,7 +38,7 @@ const (
 	// atOnce is how many keys are read at a time.
 	atOnce = 1000
 	// tardy is how long no server takes to answer that runs.
-	tardy = 250 * time.Millisecond
+	tardy = 100 * time.Millisecond
 	// rate is by how much a server's clock may be fast or slow.
 	rate = 0.01
 )
