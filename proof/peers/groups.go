@@ -24,16 +24,13 @@ var groups = []group{
 	{"rolling", "rolling", []string{plan.Rolling}, 0},
 }
 
-// longer is how many times longer the ttl is than in the plan, and with it what is as long as a ttl: keys that are left
-// behind would expire before they are noticed.
-const longer = 2
-
 // draw is the schedule of a group: the same for all libraries. Quarantine is redlock's alone, so it is off.
 func draw(f flags, g group) (*plan.Plan, error) {
 	p, err := plan.Draw(f.seed, g.course, f.time, func(kind string) bool { return slices.Contains(g.kinds, kind) })
 	if err != nil {
 		return nil, err
 	}
+	const longer = 2 // Keys that are left behind would expire before they are noticed.
 	p.MaxTTL, p.TTL, p.Resources = 0, p.TTL*longer<<g.doubled, p.Resources[:4]
 	for i, fault := range p.Faults {
 		if fault.Kind == plan.Pause || fault.Kind == plan.Most {

@@ -136,10 +136,8 @@ func holder(e history.Event) string {
 
 // shown is a name in printable text: a server may have any.
 func shown(name string) string {
-	if quoted := strconv.Quote(name); quoted != `"`+name+`"` {
-		return quoted
-	}
-	return name
+	quoted := strconv.Quote(name)
+	return quoted[1 : len(quoted)-1]
 }
 
 // String is the sum of it.

@@ -23,7 +23,7 @@ func TestStoryWithoutANode(t *testing.T) {
 		add(history.StepGrant, 0)
 		add(history.StepExpire, 0)
 		if require.Equal(t, unseen, len(wrong) == 0); !unseen {
-			require.Contains(t, wrong[0], `"a\x1b[31m"`)
+			require.Contains(t, wrong[0], `a\x1b[31m`)
 		}
 		require.Zero(t, s.Locks)
 	}

@@ -91,6 +91,7 @@ type node struct {
 
 	got        int64 // When this line was.
 	ping, seen int64 // When the last ping that was seen was sent, and its stamp.
+	pinged     int64 // When the last one was sent.
 }
 
 // watch follows the server, over one connection after another.
@@ -156,7 +157,7 @@ var runID = regexp.MustCompile(`run_id:([0-9a-f]+)`)
 
 // connect begins to follow the server. The keys that somebody had are read.
 func (n *node) connect(ctx context.Context) error {
-	n.monitor, n.reader, n.client, n.sent, n.wanted, n.reading = nil, nil, "", nil, nil, 0
+	n.monitor, n.reader, n.client, n.sent, n.wanted, n.reading, n.pinged = nil, nil, "", nil, nil, 0, 0
 	dial := func() (c redis.Conn, err error) {
 		c, err = redis.DialURLContext(ctx, n.url, redis.DialConnectTimeout(limit), redis.DialReadTimeout(limit), redis.DialWriteTimeout(limit))
 		if err != nil && strings.HasPrefix(err.Error(), "invalid") {
@@ -298,9 +299,13 @@ func (n *node) follow(ctx context.Context) error {
 	}
 }
 
-// send sends a ping.
+// send sends a ping. If that is late, this process did not run.
 func (n *node) send() {
-	n.sent = append(n.sent, n.Now())
+	now := n.Now()
+	if n.pinged > 0 && now-n.pinged > int64(pinged+tardy) {
+		n.Told(history.Event{From: n.pinged, At: now, Op: history.StepLate, Node: &n.number})
+	}
+	n.sent, n.pinged = append(n.sent, now), now
 	n.ask("", "ECHO", n.nonce)
 }
 

@@ -8,6 +8,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -79,12 +80,12 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	w.Watch(ctx)
 	_, _ = fmt.Fprintln(out, story)
 	for n, not := range unseen {
-		if not && err == nil {
-			err = fmt.Errorf("explain: node %d was not seen in the end", n)
+		if not {
+			err = cmp.Or(err, fmt.Errorf("explain: node %d was not seen in the end", n))
 		}
 	}
-	if err == nil && story.Odd > 0 {
-		err = errors.New("explain: something was wrong, see above")
+	if story.Odd > 0 {
+		err = cmp.Or(err, errors.New("explain: something was wrong, see above"))
 	}
 	return err
 }
