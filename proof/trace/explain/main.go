@@ -66,7 +66,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	w := trace.Watcher{Nodes: nodes, Prefix: *prefix, Now: func() int64 { return int64(time.Since(begin)) }, Step: func(e history.Event) {
 		if e.Op == history.StepGap || e.Op == history.StepWatch {
 			unseen[*e.Node] = e.Op == history.StepGap
-			if other, ok := runs[e.Detail]; ok && other != *e.Node && e.Op == history.StepWatch {
+			if other, ok := runs[e.Detail]; ok && other != *e.Node && e.Op == history.StepWatch && e.Detail != "" {
 				err = fmt.Errorf("explain: nodes %d and %d are one server", other, *e.Node)
 				cancel()
 			}
