@@ -19,11 +19,10 @@ const rounding = int64(time.Millisecond)
 func support(r *run, f *findings) {
 	for _, res := range r.resources {
 		for _, l := range r.byResource[res] {
-			if keys := r.keysOf(l); keys != nil && l.told && l.resources[0] == res {
+			if keys := r.keysOf(l); keys != nil && l.resources[0] == res {
 				r.supported(f, l, keys)
-				r.lasts(f, l, keys, l.acquired)
-				for _, c := range l.extends {
-					if c.ok() && c.end.Until > 0 && c.begin.TTL > 0 {
+				for _, c := range append([]*call{l.acquired}, l.extends...) {
+					if c.ok() && c.end.Until > 0 && (c == l.acquired || c.begin.TTL > 0) {
 						r.lasts(f, l, keys, c)
 					}
 				}
