@@ -19,14 +19,14 @@ type acquisition struct {
 	r *core
 	o *options // not changed
 	target
-	terms *terms
-	began time.Time // the call, for the hook
-	turn  turn      // of the latest attempt
+	terms   *terms
+	began   time.Time // the call, for the hook
+	joining joining   // of the latest attempt
 }
 
-// A turn is what an attempt of a Lock that waits says of its place in line. The zero turn is that of
+// A joining is what an attempt of a Lock that waits says of its place in line. The zero joining is that of
 // an attempt without one.
-type turn struct {
+type joining struct {
 	inLine bool      // it gets in line if it is refused
 	began  time.Time // to wait
 	yields bool      // it gives way to whom a free resource is reserved for
@@ -74,7 +74,7 @@ func (a *acquisition) prepare(ctx context.Context, r *core, resources []string, 
 }
 
 // attempt makes one attempt. Where votes are split, that is one claim after the other; see [lease.Contest].
-func (a *acquisition) attempt(ctx context.Context, number int, t turn) (*Lock, error) {
+func (a *acquisition) attempt(ctx context.Context, number int, t joining) (*Lock, error) {
 	if ended := a.r.connected(ctx); ended != nil {
 		e := a.unasked(number, func(n *link.Link) error { return cmp.Or(n.Unreached(), ErrPending) })
 		e.cut = true
@@ -84,7 +84,7 @@ func (a *acquisition) attempt(ctx context.Context, number int, t turn) (*Lock, e
 	if err != nil {
 		return nil, a.turnedAway(ctx, err, number)
 	}
-	a.turn = t
+	a.joining = t
 	rd := a.claimed(ctx, number)
 	rd.admitted = true
 	limit := min(rd.rules.AnswersIn(time.Now()), a.o.nodeTimeout-waited)
@@ -136,9 +136,9 @@ func (a *acquisition) claimed(ctx context.Context, number int) *round {
 	return rd
 }
 
-// request is the lock request, which gets in line where the turn says so.
+// request is the lock request, which gets in line where the attempt is to.
 func (a *acquisition) request(c *claim) node.Command {
-	t, o := &a.turn, a.o
+	t, o := &a.joining, a.o
 	if !t.inLine {
 		return lockCommand(c)
 	}

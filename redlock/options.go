@@ -130,10 +130,10 @@ func WithRetryCount(n int) Option {
 	return option(wrongIf(n < -1, "retry count %d: must be -1 (for ever), 0 or more", n), func(o *options) { o.retryCount, o.countHere = n, true })
 }
 
-// WithWait has Lock and Do wait for at most d until they have the lock, by timed retries and by turns, whatever the
-// retry count; 0 is a single attempt. It limits the wait alone. A context limits what it is given to: that of Do ends
-// the work as well, and that of Lock the wait. An attempt that is under way when d is over is cut short, so d should be
-// longer than the node timeout. The error is that of the last attempt that was not cut short, if there is one, and says
+// WithWait has Lock and Do wait for at most d until they have the lock, by timed retries and as releases are heard of,
+// whatever the retry count; 0 is a single attempt. It limits the wait alone. A context limits what it is given to:
+// that of Do ends the work as well, and that of Lock the wait. An attempt that is under way when d is over is cut
+// short, so d should be longer than the node timeout. The error is that of the last attempt that was not cut short, if there is one, and says
 // how long the call has waited; it does not match context.DeadlineExceeded.
 //
 // Among options of one call, or of New, it goes before WithRetryCount. A call with WithRetryCount alone has no such

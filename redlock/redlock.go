@@ -181,7 +181,7 @@ func (r *Redlock) TryLock(ctx context.Context, resources []string, ttl time.Dura
 		return nil, &waitError{op: OpLock, cause: errors.New("redlock: WithWait is for Lock and Do: TryLock does not wait")}
 	}
 	ctx = r.begin(r.events.Call(ctx), OpLock, a.resources)
-	l, err := a.attempt(ctx, 1, turn{})
+	l, err := a.attempt(ctx, 1, joining{})
 	a.tell(ctx, l, err)
 	if err == nil {
 		l.use()

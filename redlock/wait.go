@@ -54,7 +54,7 @@ func (a *acquisition) attempts(ctx context.Context) (l *Lock, err error) {
 		r.line.Do(func(q *waiting.Queue, _ time.Time) { behind = q.JoinBehind(w.queued) })
 	}
 	if !behind {
-		if l, err = a.attempt(ctx, 1, turn{}); err == nil {
+		if l, err = a.attempt(ctx, 1, joining{}); err == nil {
 			return l, nil
 		}
 		if ended := r.calls.Ended(ctx); ended != nil {
@@ -99,7 +99,7 @@ func (a *acquisition) poll(ctx context.Context) (*Lock, error) {
 	entry := calls.Entry{OnBehalf: a.o.onBehalf}
 	defer a.r.waits.Remove(&entry)
 	for attempt := 1; ; attempt++ {
-		l, err := a.attempt(ctx, attempt, turn{})
+		l, err := a.attempt(ctx, attempt, joining{})
 		if err == nil {
 			return l, nil
 		}
@@ -188,7 +188,7 @@ func (w *waiter) waitInLine(ctx context.Context, attempts int, last error) (*Loc
 			return nil, err
 		}
 		p.Note(isOverload(err), tick)
-		if tick || why == waiting.ByTurn && !p.Ticks(s) {
+		if tick || why == waiting.ByHead && !p.Ticks(s) {
 			if more = p.SetTick(s.Head, a.o.delay(ticks+1), time.Now()); !more {
 				return nil, err
 			}

@@ -91,15 +91,15 @@ func (w *waiter) attempt(ctx context.Context, why waiting.Reason, s waiting.Stat
 		if answered := w.answer(w.recent(s)); answered != nil {
 			return nil, w.share(answered, number)
 		}
-		l, err := a.attempt(ctx, number, turn{}) // Nobody else asks.
+		l, err := a.attempt(ctx, number, joining{}) // Nobody else asks.
 		line.Do(func(q *waiting.Queue, now time.Time) { q.Remember(w.queued, forOthers(err), now) })
 		return l, err
 	}
-	// A release that is heard of is the turn: where the nodes' lines differ, all that were told come, and one wins.
+	// A release that is heard of is the call to come: where the nodes' lines differ, all that were told come, and one wins.
 	// Without a quorum of subscriptions it never yields at a timed retry: it would find each release left to another.
 	// As it becomes head it does, and gets in line, in any case: if it does not listen yet, it does so soon.
 	some, enough := a.r.subscriptions.Up()
-	t := turn{began: w.queued.Began(), yields: why == waiting.ByTurn || enough && why != waiting.ByRelease}
+	t := joining{began: w.queued.Began(), yields: why == waiting.ByHead || enough && why != waiting.ByRelease}
 	t.inLine = t.yields || some
 	line.Do(func(q *waiting.Queue, _ time.Time) { q.Begin(w.queued, t.inLine) })
 	if why == waiting.ByRelease {

@@ -17,7 +17,7 @@ import (
 //
 // A reservation is a key beside the bell, with an r behind its name, that names the client that was told
 // of a release, for as long as that one should need to come. It is a courtesy: only a client that asks
-// by turn gives way to it. One that asks because it was told, because its retry delay or
+// as it becomes head gives way to it. One that asks because it was told, because its retry delay or
 // the reservation is over, or by TryLock, does not look at it.
 const bellMark, bellEnd = "w:", ":b"
 

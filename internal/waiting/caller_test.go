@@ -135,7 +135,7 @@ func (w *world) looks(c *caller) {
 		}
 		w.asks(c, request{})
 	default:
-		yields := why == ByTurn || p.listens && why != ByRelease
+		yields := why == ByHead || p.listens && why != ByRelease
 		line := yields || p.listens
 		w.do(p, func(q *Queue) { q.Begin(c.w, line) })
 		w.asks(c, request{line: line, yields: yields})
@@ -150,7 +150,7 @@ func (w *world) turnedAway(c *caller) {
 	w.do(p, func(q *Queue) { q.Begin(c.w, p.listens) })
 	tick := c.why == ByTick
 	c.t.Note(true, tick)
-	if tick || c.why == ByTurn && !c.t.Ticks(c.s) {
+	if tick || c.why == ByHead && !c.t.Ticks(c.s) {
 		c.t.SetTick(c.s.Head, c.delay, w.at())
 	}
 	c.t.Expect(c.why, Refusal{}, w.at())
@@ -272,7 +272,7 @@ func (w *world) waitsOn(c *caller, a *answer) {
 		c.putOffs = 0
 	}
 	c.t.Note(false, tick)
-	if tick || c.why == ByTurn && !c.t.Ticks(c.s) {
+	if tick || c.why == ByHead && !c.t.Ticks(c.s) {
 		c.t.SetTick(c.s.Head, c.delay, w.at())
 	}
 	w.expect(c, c.why, a)

@@ -40,7 +40,7 @@ type resourceQueue struct {
 	answer   error
 	answered time.Time     // when the nodes last answered somebody in line so
 	mixed    bool          // since the line was last empty, some have had other retry delays than the first
-	yield    time.Time     // until then a newcomer asks by turn
+	yield    time.Time     // until then a newcomer stands in line before it asks
 	inLine   bool          // this process may be in line on the nodes
 	heard    announcements // of the last release
 	notified string        // the release that the waiters here were told of and no attempt has been refused since; "": none
@@ -133,7 +133,7 @@ func (q *Queue) JoinBehind(w *Waiter) bool {
 func (q *Queue) Join(w *Waiter, now time.Time) {
 	q.sweep(now)
 	q.join(w, now)
-	w.turn = false
+	w.now = false
 }
 
 func (q *Queue) join(w *Waiter, now time.Time) {
@@ -151,7 +151,7 @@ func (q *Queue) join(w *Waiter, now time.Time) {
 // Again has a head try at once, if it has not got in line on the nodes.
 func (q *Queue) Again(w *Waiter) {
 	if w.head {
-		w.turn = true
+		w.now = true
 		w.notify()
 	}
 }
@@ -161,7 +161,7 @@ func (q *Queue) Again(w *Waiter) {
 func (q *Queue) Listening() {
 	for _, g := range q.byKey {
 		if w := g.first(); w != nil && w.head {
-			w.turn = true
+			w.now = true
 			w.notify()
 		}
 	}
@@ -174,7 +174,7 @@ func (q *Queue) promote(w *Waiter) {
 			return
 		}
 	}
-	w.head, w.turn = true, true
+	w.head, w.now = true, true
 	w.notify()
 }
 
@@ -243,7 +243,7 @@ func (g *resourceQueue) notifyAll() {
 
 // State returns how things stand with w, which is in line.
 func (q *Queue) State(w *Waiter) State {
-	s := State{Head: w.head, Turn: w.turn, TryAt: w.tryAt, KeepUntil: w.keepUntil}
+	s := State{Head: w.head, Now: w.now, TryAt: w.tryAt, KeepUntil: w.keepUntil}
 	for _, key := range w.keys {
 		g := q.byKey[key]
 		s.Alone = s.Alone || !g.first().head || g.mixed
@@ -259,7 +259,7 @@ func (q *Queue) Begin(w *Waiter, inLine bool) {
 			q.byKey[key].inLine = true
 		}
 	}
-	w.turn, w.tryAt, w.inLine = w.turn && !inLine, time.Time{}, inLine // It may have been told just now that it can get in line.
+	w.now, w.tryAt, w.inLine = w.now && !inLine, time.Time{}, inLine // It may have been told just now that it can get in line.
 }
 
 // Remember keeps what the nodes have answered w for others in its lines; nil: nothing. It is not changed any more.

@@ -74,7 +74,7 @@ func TestQueueDoesNotForgetThatAHeadCanGetInLine(t *testing.T) {
 	q.Join(w, now)
 	q.Listening()
 	q.Begin(w, false)
-	assert.True(t, q.State(w).Turn)
+	assert.True(t, q.State(w).Now)
 	q.Begin(w, true)
-	assert.False(t, q.State(w).Turn)
+	assert.False(t, q.State(w).Now)
 }

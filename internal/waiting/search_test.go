@@ -201,7 +201,7 @@ func (w *world) does(m move) {
 		p.listens = true
 		w.do(p, func(q *Queue) { q.Listening() })
 		for _, c := range w.calls {
-			if c.process == k && w.isInLine(c) && c.w.head && !c.w.turn {
+			if c.process == k && w.isInLine(c) && c.w.head && !c.w.now {
 				w.wrong("a head does not ask again, though it can get in line now")
 			}
 		}
@@ -495,7 +495,7 @@ func (k *keyed) waiter(c *caller) {
 	if c.phase != waits && c.phase != asking || c.w == nil {
 		return
 	}
-	k.flag(c.w.head, c.w.turn)
+	k.flag(c.w.head, c.w.now)
 	k.at(c.w.tryAt, c.w.keepUntil)
 	k.text(c.w.keptFor)
 	k.text(c.keptFor)

@@ -11,7 +11,7 @@ type Reason int
 
 // The reasons.
 const (
-	ByTurn    Reason = iota // it has become head, or can get in line now
+	ByHead    Reason = iota // it has become head, or can get in line now
 	ByRelease               // it was told of a release
 	ByExpiry                // the holder's keys, or a reservation, should have expired
 	ByKeep                  // no attempt: it has kept what it was told of for long enough
@@ -76,8 +76,8 @@ func (t *Timer) Ticks(s State) bool {
 
 // Due is the next reason for an attempt, and when it is due; zero: not before the waiter is notified.
 func (t *Timer) Due(s State) (why Reason, at time.Time) {
-	if s.Turn {
-		return ByTurn, t.w.began
+	if s.Now {
+		return ByHead, t.w.began
 	}
 	earliest := func(r Reason, then time.Time) {
 		if !then.IsZero() && (at.IsZero() || then.Before(at)) {

@@ -15,7 +15,7 @@ func TestTimerMakesGoodAGuessThatCameTooEarly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		timer := timerOf(t)
 		ends := time.Now().Add(870 * time.Millisecond)
-		timer.Expect(ByTurn, Refusal{Holder: "h", Left: time.Until(ends), Free: 100 * time.Millisecond, Known: true}, time.Now())
+		timer.Expect(ByHead, Refusal{Holder: "h", Left: time.Until(ends), Free: 100 * time.Millisecond, Known: true}, time.Now())
 		requireExpiry(t, timer, 100*time.Millisecond)
 		time.Sleep(time.Until(timer.expiry))
 		left := time.Until(ends)
@@ -37,7 +37,7 @@ func TestTimerAsksLessOftenAfterAHolderThatIsExtended(t *testing.T) {
 			assert.LessOrEqual(t, wait, times*(100*time.Millisecond+3*expiryMargin))
 			time.Sleep(wait)
 		}
-		kept(ByTurn, "h", 1)
+		kept(ByHead, "h", 1)
 		kept(ByExpiry, "h", 2)
 		kept(ByExpiry, "h", 4)
 		kept(ByExpiry, "other", 1)
@@ -66,7 +66,7 @@ func requireExpiry(t *testing.T, timer *Timer, free time.Duration) {
 func TestTimerAsksAtTheEndOfEachReservation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		timer := timerOf(t)
-		for _, why := range []Reason{ByTurn, ByExpiry, ByExpiry, ByExpiry} {
+		for _, why := range []Reason{ByHead, ByExpiry, ByExpiry, ByExpiry} {
 			timer.Expect(why, Refusal{Left: ReservedFor, Free: ReservedFor, Known: true}, time.Now())
 			requireExpiry(t, timer, ReservedFor)
 			time.Sleep(time.Until(timer.expiry))

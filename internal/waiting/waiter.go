@@ -15,7 +15,7 @@ type Waiter struct {
 	places    []*list.Element // in the lines of the keys, in their order; nil: in none
 	head      bool
 	inLine    bool      // its latest attempt was to get in line on the nodes
-	turn      bool      // it is to try at once: it has become head, or can get in line now
+	now       bool      // it is to try at once: it has become head, or can get in line now
 	tryAt     time.Time // when the next attempt because of a release is due; zero: none
 	keepUntil time.Time // when the next in line is to be told of what w was told of; zero: it was not
 	keptFor   string    // the holder for whose release it has done so
@@ -37,7 +37,7 @@ func (w *Waiter) Began() time.Time { return w.began }
 // A State is how things stand with a waiter.
 type State struct {
 	Head      bool      // it is first in all its lines: it asks the nodes
-	Turn      bool      // it is to try at once: it has become head, or can get in line on the nodes now
+	Now       bool      // it is to try at once: it has become head, or can get in line on the nodes now
 	Alone     bool      // nobody may ask as often as it would: a line of its has no head, or several retry delays
 	TryAt     time.Time // when it is to try because of a release; zero: of none
 	KeepUntil time.Time // when PassOn is due; zero: it is not
