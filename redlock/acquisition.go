@@ -22,6 +22,7 @@ type acquisition struct {
 	terms   *terms
 	began   time.Time // the call, for the hook
 	joining joining   // of the latest attempt
+	inTurn  bool      // it takes part in turns
 }
 
 // A joining is what an attempt of a Lock that waits says of its place in line. The zero joining is that of
@@ -51,6 +52,9 @@ func (a *acquisition) prepare(ctx context.Context, r *core, resources []string, 
 	var err error
 	if a.terms, err = r.terms(ttl, a.o); err != nil {
 		return err
+	}
+	if a.o.turn > a.terms.validity/10 {
+		return fmt.Errorf("redlock: turn %v: must not exceed a tenth of the validity %v of the ttl %v", a.o.turn, a.terms.validity, ttl)
 	}
 	if a.o.stopTime >= a.terms.validity {
 		return fmt.Errorf("redlock: stop time %v: must be shorter than the validity %v of the ttl %v", a.o.stopTime, a.terms.validity, ttl)
@@ -123,7 +127,7 @@ func (a *acquisition) claimed(ctx context.Context, number int) *round {
 	c := a.r.newClaim(&a.target, a.o.owner, a.terms)
 	c.leaves = a.o.minHold > 0
 	if a.counters != nil {
-		c.askFence(start.Add(a.r.wall()), a.o.fenceLife)
+		c.askFence(start.Add(a.r.wall()), a.o.fenceLife, a.inTurn)
 	}
 	rd := a.r.newRound(ctx, c, a.request(c), lease.Locking, number)
 	rd.asker = a
@@ -131,6 +135,9 @@ func (a *acquisition) claimed(ctx context.Context, number int) *round {
 	rd.rules.Patience, rd.rules.Token = a.o.nodeTimeout, c.token()
 	if a.counters != nil {
 		rd.rules.Fencing = lease.NewFencing(len(a.r.nodes))
+		if a.inTurn {
+			rd.rules.Fencing.OwnBlock()
+		}
 	}
 	rd.task.Lives = a.terms.validity
 	return rd
@@ -153,6 +160,9 @@ func (a *acquisition) won(rd *round, number int) *Lock {
 		rd.claim.fence = f.Fence
 	}
 	l := &Lock{r: a.r, o: a.o, claim: rd.claim, attempts: number, terms: a.terms, rules: rd.rules.Got()}
+	if a.inTurn {
+		a.beginTurn(l, rd)
+	}
 	a.r.watch.Add(l, &l.entry)
 	a.r.counters.Acquired.Add(1)
 	return l
@@ -212,6 +222,7 @@ func (a *acquisition) tell(ctx context.Context, l *Lock, err error) {
 	}
 	if qe := (*QuorumError)(nil); err == nil {
 		e.Kind, e.Attempt, e.Waited, e.Fence = EventAcquired, l.attempts, l.rules.Start.Sub(a.began), l.Fence()
+		e.Passed = l.share != nil && l.share.passed
 	} else if errors.As(err, &qe) {
 		e.Attempt, e.Votes = qe.Attempt, qe.Votes
 	}

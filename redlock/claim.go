@@ -39,13 +39,16 @@ func (co *core) newClaim(t *target, owner string, le *terms) *claim {
 }
 
 // askFence has the lock request ask for a fence, of counters that live for so long. What it proposes
-// is the client's clock in µs.
-func (c *claim) askFence(now time.Time, life time.Duration) {
+// is the client's clock in µs. With block, nodes say what their counters were before.
+func (c *claim) askFence(now time.Time, life time.Duration, block bool) {
 	proposal := now.UnixMicro()
 	if proposal > fences.Max {
 		proposal = 0
 	}
 	c.args = append(c.args, proposal, serverMillis(life))
+	if block {
+		c.args = append(c.args, true)
+	}
 }
 
 func (c *claim) token() string { return c.args[0].(string) }

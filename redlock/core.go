@@ -103,7 +103,7 @@ func (co *core) stoodStill(due, now time.Time) {
 
 // counters are those of Stats, by its names.
 type counters struct {
-	Waiting, Acquired, Extended, Repaired, Unlocked, Taken, NoQuorum, Lost, Splits, Raised, Woken, Overloaded, Standstills atomic.Int64
+	Waiting, Acquired, Passed, Extended, Repaired, Unlocked, Taken, NoQuorum, Lost, Splits, Raised, Woken, Overloaded, Standstills atomic.Int64
 
 	HoldsEnded holdCounters
 }

@@ -132,6 +132,7 @@ type Event struct {
 	Fence  int64         // 0 without WithFencing
 	Waited time.Duration // see EventAcquired
 	Held   time.Duration // counted from the start of the attempt that got the lock
+	Passed bool          // of EventAcquired and EventReleased: from or to another caller of this process, see [WithTurn]
 	Kept   bool          // of EventExtended, EventReleased and EventDone: KeepAlive or Do held it; EventHoldEnded tells the end of that
 
 	// Owner is the label, by [WithOwner], of the lock that the event is about or that was asked for: this client's

@@ -75,7 +75,9 @@ func (l *Lock) extendNow(ctx context.Context, le *terms, h *hold) error {
 	}
 	rd.ask(timeout)
 	waited := rd.wait(ctx, nil)
-	return l.applyExtension(rd, rules, waited)
+	err = l.applyExtension(rd, rules, waited)
+	l.bequeath(rd, time.Now())
+	return err
 }
 
 // applyExtension applies the result of an extension; see [lease.Lease.Prolong].
@@ -126,9 +128,9 @@ func (l *Lock) repair(rd *round) {
 		if b.Stance != node.Gone {
 			continue
 		}
-		l.mu.Lock()
-		left, may := l.rules.MayRepair(i, len(l.r.nodes), time.Now())
-		l.mu.Unlock()
+		heir := l.lockHeir()
+		left, may := heir.rules.MayRepair(i, len(l.r.nodes), time.Now())
+		heir.mu.Unlock()
 		if !may {
 			continue
 		}
@@ -155,10 +157,10 @@ type repairer struct {
 }
 
 func (r *repairer) Receive(i int, out node.Outcome, _ time.Time) {
-	r.lock.mu.Lock()
-	defer r.lock.mu.Unlock()
-	r.lock.rules.Repaired(i)
+	l := r.lock.lockHeir()
+	defer l.mu.Unlock()
+	l.rules.Repaired(i)
 	if r.loss && out.Stance == node.Yes {
-		r.lock.r.counters.Repaired.Add(1)
+		l.r.counters.Repaired.Add(1)
 	}
 }

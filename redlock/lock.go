@@ -33,6 +33,7 @@ type Lock struct {
 	isWanted bool          // it is closed
 
 	released releaseState
+	share    *share           // nil: it is not one of a turn
 	entry    clockwatch.Entry // the watch's
 }
 
@@ -68,6 +69,9 @@ func (l *Lock) Resources() []string {
 // release the lock, as another process does with [Redlock.Release]: do not show it to others.
 func (l *Lock) Token() string {
 	must(l.invalid())
+	if l.share != nil {
+		return l.ownToken()
+	}
 	return l.claim.token()
 }
 
@@ -93,6 +97,9 @@ func (l *Lock) Owner() string {
 // no resource in common say nothing about each other.
 func (l *Lock) Fence() int64 {
 	must(l.invalid())
+	if l.share != nil {
+		return l.share.fence
+	}
 	return l.claim.fence
 }
 
@@ -187,6 +194,7 @@ func (l *Lock) tell(ctx context.Context, kind EventKind, op Op, began time.Time,
 	e := Event{Kind: kind, Op: op, Resources: l.claim.resources, Owner: l.o.owner, Took: time.Since(began), Err: err}
 	l.mu.Lock()
 	e.Held, e.Kept = l.rules.Lasted, l.hold != nil
+	e.Passed = kind == EventReleased && l.released.passed
 	l.mu.Unlock()
 	l.r.end(ctx, e, l.fill)
 }

@@ -153,7 +153,7 @@ var raiseScript = script("raise", fences.Decode(func(reply any) node.Outcome {
 }))
 
 func raiseCommand(c *claim, fence int64) node.Command {
-	return node.Command{Script: raiseScript, Keys: c.counted, Args: []any{c.args[0], fence, c.args[3]}}
+	return node.Command{Script: raiseScript, Keys: c.counted, Args: append([]any{c.args[0], fence}, c.args[3:]...)}
 }
 
 // queueScript is the lock script for a client that waits, and fencedQueueScript is that with fencing.

@@ -94,7 +94,7 @@ func TestScriptArgumentsOfALockRequestStayWhatTheyAre(t *testing.T) {
 		want := []any{c.token(), int64(60_000)}
 		if fenced {
 			c.addCounters()
-			c.askFence(time.UnixMicro(5), time.Hour)
+			c.askFence(time.UnixMicro(5), time.Hour, false)
 			want = append(want, int64(5), int64(3_600_000))
 			_ = raiseCommand(c, 7)
 		}
@@ -108,7 +108,7 @@ func TestScriptArgumentsOfALockRequestStayWhatTheyAre(t *testing.T) {
 		_, _ = c.Release(time.Now(), false)
 		other := newClaim([]string{"a"}, []any{"a"}, "", time.Hour, 3)
 		other.addCounters()
-		other.askFence(time.UnixMicro(6), time.Minute)
+		other.askFence(time.UnixMicro(6), time.Minute, false)
 		require.Equal(t, want, lock.Args)
 		require.Equal(t, want, lockCommand(c).Args)
 		require.Equal(t, want[:1], unlock.Args)

@@ -64,7 +64,7 @@ func newServerTwin(t *testing.T, n *testcluster.Node, resources int, fenced bool
 			c := newClaim(names, keys, "", time.Hour, 1)
 			if fenced {
 				c.addCounters()
-				c.askFence(time.UnixMicro(0), 10000*time.Hour)
+				c.askFence(time.UnixMicro(0), 10000*time.Hour, false)
 			}
 			tw.claims, tw.wants = append(tw.claims, c), append(tw.wants, wants)
 		}

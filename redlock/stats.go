@@ -37,6 +37,7 @@ type Stats struct {
 
 	// Counters since New.
 	Acquired      int64 // locks that were acquired
+	Passed        int64 // of these, those that were passed on by another caller of this process; see WithTurn
 	Extended      int64 // extensions that succeeded
 	Repaired      int64 // times that a node was given back the keys of a held lock that it had lost
 	Unlocked      int64 // releases that returned nil

@@ -13,6 +13,7 @@ import (
 
 // A releaseState is what the release of a lock has besides its rules. It is guarded by the lock's mu.
 type releaseState struct {
+	passed bool          // it was no release: the lock was passed on
 	begun  atomic.Bool   // for those who cannot take the lock's mu
 	loss   error         // that a Do is told: how the lock had ended before, or what its release has shown; nil: it was held
 	done   chan struct{} // closed when the Unlock that is running ends; nil while nobody waits for that
@@ -27,7 +28,7 @@ type releaseState struct {
 // set to expire at that time; everything else is the same.
 //
 // nil means that the lock was held when the call began, by this holder's clocks, and that a quorum of nodes has
-// confirmed that its keys are gone. After a success, further calls return nil without I/O.
+// confirmed that its keys are gone; or, with [WithTurn], that it was passed on to another caller of this process. After a success, further calls return nil without I/O.
 //
 // An error that matches ErrLost means that the lock was not held to the end, so that somebody
 // else may have had it while the work went on. The remaining keys are still released. It is
@@ -72,7 +73,11 @@ func (l *Lock) unlock(ctx context.Context) error {
 		// Deferred, as the tracer is the user's: if it panics, whoever else unlocks, and Close, wait
 		// for this release all the same.
 		defer func() {
-			rd, v := l.release(ctx, now, repeated)
+			var rd *round
+			v := lease.Granted
+			if !l.passOn() {
+				rd, v = l.release(ctx, now, repeated)
+			}
 			if h != nil {
 				h.leave()
 			}

@@ -18,6 +18,7 @@ var errNoRetry = errors.New("a function of WithRetryIf or WithRetryBackoff has n
 
 // lock makes the attempts, and sends the event of the call's end, also if a user's function panics.
 func (a *acquisition) lock(ctx context.Context) (l *Lock, err error) {
+	a.inTurn = a.o.turn > 0 && !a.o.polling && a.o.retryCount != 0
 	ctx = a.r.begin(ctx, OpLock, a.resources)
 	err = &waitError{op: OpLock, resources: a.resources, cause: errNoRetry}
 	defer func() { a.tell(ctx, l, err) }()
@@ -51,7 +52,13 @@ func (a *acquisition) attempts(ctx context.Context) (l *Lock, err error) {
 	began, behind, handOvers := time.Now(), false, r.handOvers.Load()
 	if !r.line.IsEmpty() {
 		w = a.newWaiter(began)
-		r.line.Do(func(q *waiting.Queue, _ time.Time) { behind = q.JoinBehind(w.queued) })
+		rests := false
+		r.line.Do(func(q *waiting.Queue, _ time.Time) { behind, rests = q.JoinBehind(w.queued) })
+		if rests {
+			if l = w.rest(ctx); l != nil {
+				return l, nil
+			}
+		}
 	}
 	if !behind {
 		if l, err = a.attempt(ctx, 1, joining{}); err == nil {
@@ -152,7 +159,13 @@ func (w *waiter) waitInLine(ctx context.Context, attempts int, last error) (*Loc
 	expect(p, waiting.ByTick, last) // Releases may never be heard of, and so no second look come.
 	w.report(ctx, attempts, last)
 	for ticks := 0; ; {
-		why, s, ended := w.sleep(ctx, p)
+		why, s, ended, passed := w.sleep(ctx, p)
+		if passed != nil {
+			if l := w.receive(passed, attempts); l != nil {
+				return l, nil
+			}
+			continue
+		}
 		if ended != nil {
 			return nil, w.endedBy(ended, last, attempts)
 		}

@@ -29,19 +29,26 @@ func (a *acquisition) newWaiter(began time.Time) *waiter {
 		default:
 		}
 	})
+	if a.inTurn {
+		w.queued.Caller = w
+	}
 	w.entry = calls.Entry{Queued: w.queued, OnBehalf: a.o.onBehalf}
 	return w
 }
 
-// sleep returns when an attempt is due, and why. It also returns when ctx or the Redlock has ended, with the error.
-func (w *waiter) sleep(ctx context.Context, p *waiting.Timer) (why waiting.Reason, s waiting.State, ended error) {
+// sleep returns when an attempt is due, and why. It also returns when ctx or the Redlock has ended, with the error, and
+// with a lock that was passed on to the waiter, also if the other things have happened.
+func (w *waiter) sleep(ctx context.Context, p *waiting.Timer) (why waiting.Reason, s waiting.State, ended error, passed *Lock) {
 	r := w.a.r
 	for {
 		now := time.Now()
-		r.line.Do(func(q *waiting.Queue, _ time.Time) { s = q.State(w.queued) })
+		if s, passed = w.state(true); passed != nil {
+			return 0, s, nil, passed
+		}
 		why, at := p.Due(s)
 		if ended := r.calls.Ended(ctx); ended != nil || !at.IsZero() && !at.After(now) {
-			return why, s, ended
+			_, passed = w.state(false)
+			return why, s, ended, passed
 		}
 		var alarm <-chan time.Time
 		if !at.IsZero() {
@@ -54,6 +61,34 @@ func (w *waiter) sleep(ctx context.Context, p *waiting.Timer) (why waiting.Reaso
 		case <-r.calls.Closing:
 		}
 	}
+}
+
+// rest sleeps until the waiter is passed a lock, or is to do what it takes to get one from the nodes.
+func (w *waiter) rest(ctx context.Context) *Lock {
+	select {
+	case <-w.signal:
+	case <-ctx.Done():
+	case <-w.a.r.calls.Closing:
+	}
+	if _, passed := w.state(false); passed != nil {
+		return w.receive(passed, 0)
+	}
+	return nil
+}
+
+// state is how things stand with the waiter, which goes to sleep, or does not any more. From then on nobody passes a lock
+// on to it; or passed is that lock.
+func (w *waiter) state(sleeps bool) (s waiting.State, passed *Lock) {
+	w.a.r.line.Do(func(q *waiting.Queue, _ time.Time) {
+		var got any
+		if sleeps {
+			s, got = q.Sleep(w.queued)
+		} else {
+			got = q.Wake(w.queued)
+		}
+		passed, _ = got.(*Lock)
+	})
+	return s, passed
 }
 
 // saw takes how an attempt has failed, and returns what the attempts have seen so far.

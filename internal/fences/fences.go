@@ -14,8 +14,13 @@ const Max = 1<<53 - 1
 // Decode reads the fence of a grant; decode reads the other answers.
 func Decode(decode func(any) node.Outcome) func(any) node.Outcome {
 	return func(reply any) node.Outcome {
-		if fence, ok := reply.(int64); ok && fence > 0 && fence <= Max {
-			return node.Outcome{Stance: node.Yes, Fence: fence}
+		var fence, found any = reply, int64(0)
+		if told, ok := reply.([]any); ok && len(told) == 2 {
+			fence, found = told[0], told[1]
+		}
+		n, ok := fence.(int64)
+		if below, tells := found.(int64); ok && tells && n > 0 && n <= Max && 0 <= below && below <= n {
+			return node.Outcome{Stance: node.Yes, Fence: n, Found: below}
 		}
 		return decode(reply)
 	}

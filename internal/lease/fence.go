@@ -33,6 +33,49 @@ type Fencing struct {
 	raiseBy  time.Duration // since the start: until when nodes are asked to raise
 	counters []int64       // by node, when it last held the token; 0: not known
 	small    [5]int64
+	block    *block // nil: of the numbers up to the fence only the fence itself is the lock's
+}
+
+// A block is what a lock knows that may have more numbers than its fence. Those above all that the counters were
+// before, up to the fence, were given to nobody, and nobody can get them: a node that both this lock and another one
+// count has granted the other before, and then its fence is at most what this one has found, or after, and then what
+// that one has found is at least this one's fence. docs/safety.md has it in full, and Coq has checked it.
+type block struct {
+	set   []int64 // by node: its counter as it has last answered
+	found []int64 // by node: what that was before the grant, or one less than it is now if that is not known
+}
+
+// OwnBlock has the round find out which numbers below its fence are its own. Before Begin only.
+func (f *Fencing) OwnBlock() {
+	n := len(f.counters)
+	f.block = &block{set: make([]int64, n), found: make([]int64, n)}
+}
+
+// note takes what node i has granted, or raised its counter to. A raise has to find the counter as the grant has left
+// it: if not, somebody was granted in between.
+func (b *block) note(i int, out *node.Outcome) {
+	switch {
+	case out.Stance != node.Yes:
+		return
+	case b.set[i] == 0 && out.Found > 0:
+		b.found[i] = out.Found
+	case b.set[i] == 0 || b.set[i] != out.Found:
+		b.found[i] = out.Fence - 1
+	}
+	b.set[i] = out.Fence
+}
+
+// Below is what the numbers that are the lock's begin above: all up to its fence are.
+func (f *Fencing) Below() (below int64) {
+	if f.block == nil {
+		return f.Fence - 1
+	}
+	for i, c := range f.counters {
+		if c == f.Fence {
+			below = max(below, f.block.found[i])
+		}
+	}
+	return below
 }
 
 // NewFencing returns that of a round of n nodes.
@@ -117,6 +160,9 @@ func (r *Round) raise(now time.Time) Effect {
 // too. To wait with that until the next raise would be to wait for those that do not answer.
 func (r *Round) weigh(i int, out *node.Outcome) (late bool) {
 	f, b := r.Fencing, &r.Ballots[i]
+	if f.block != nil {
+		f.block.note(i, out)
+	}
 	if out.Stance == node.Yes && !Counts(out.Fence, f.Aim) {
 		if out.Fence < f.Aim && b.question < r.Question {
 			b.question, b.fresh = r.Question, true

@@ -104,7 +104,11 @@ func (l *Lease) MayRepair(i, n int, now time.Time) (left time.Duration, may bool
 }
 
 // Repaired is called when node i has answered a repair, or will not.
-func (l *Lease) Repaired(i int) { l.repairs[i] = false }
+func (l *Lease) Repaired(i int) {
+	if l.repairs != nil { // If not, the lock was passed on meanwhile.
+		l.repairs[i] = false
+	}
+}
 
 // Unlock ends the lease, as its release begins. It reports whether an earlier release was not confirmed.
 func (l *Lease) Unlock(now time.Time) (again bool) {

@@ -29,6 +29,7 @@ type Outcome struct {
 	Err       error    // nil for a yes; ErrTaken or ErrLost for a no; else why there is no answer
 	Holder    *Holder  // nil: the node has named none
 	Fence     int64    // fencedLock, fencedQueue, raise: of a yes, what the counters are exactly
+	Found     int64    // of such a yes, what none of them was above before; 0: not known
 	Told      []string // unlock, pass: by resource, who was told; nil: nobody is in line
 	Wanted    bool     // extend: somebody is in line
 	Unqueued  string   // queue: why the waiter was not put in line

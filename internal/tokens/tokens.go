@@ -71,6 +71,12 @@ func New() string {
 	return hex.EncodeToString(b[:])
 }
 
+// ofTurn begins a name that is no key's value.
+const ofTurn = "turn:"
+
+// NewOfTurn returns a name for a lock whose keys have another token, of all locks of its turn.
+func NewOfTurn() string { return ofTurn + New() }
+
 // shown is how much Short shows of a token: enough to tell two apart, too little to release a lock with.
 const shown = 8
 
@@ -107,6 +113,8 @@ func Check(token string) error {
 	switch {
 	case token == "":
 		return errors.New("redlock: empty token")
+	case strings.HasPrefix(token, ofTurn):
+		return errors.New("redlock: a lock with turns (WithTurn) is released by its handle, not by its token")
 	case len(token) == Length && isHex(token), LabelOf(token) != "":
 		return nil
 	default:

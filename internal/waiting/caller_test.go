@@ -14,7 +14,7 @@ func (w *world) begins(c *caller) {
 	behind := false
 	if !c.tries {
 		c.w = w.waiter(c)
-		w.do(p, func(q *Queue) { behind = q.JoinBehind(c.w) })
+		w.do(p, func(q *Queue) { behind, _ = q.JoinBehind(c.w) })
 	}
 	if behind {
 		w.startsToWait(c, nil)

@@ -45,6 +45,7 @@ type resourceQueue struct {
 	heard    announcements // of the last release
 	notified string        // the release that the waiters here were told of and no attempt has been refused since; "": none
 	used     time.Time
+	turn     *Turn // of a lock of this process; nil: it has none, or none with turns
 }
 
 const (
@@ -117,16 +118,23 @@ func (q *Queue) sweep(now time.Time) {
 }
 
 // JoinBehind has a new waiter join if others wait for one of its resources here, or if this process has lately woken
-// another one for it: to ask at once would be to jump the queue. It reports whether it has joined.
-func (q *Queue) JoinBehind(w *Waiter) bool {
+// another one for it: to ask at once would be to jump the queue. So it does in a turn that it takes part in; then it is
+// to rest, until it is notified. It reports whether it has joined.
+func (q *Queue) JoinBehind(w *Waiter) (joined, rests bool) {
 	q.sweep(w.began)
+	if t := q.turnOf(w); t != nil {
+		w.sleeps = true
+		t.resting = append(t.resting, w)
+		q.join(w, w.began)
+		return true, true
+	}
 	for _, key := range w.keys {
 		if g := q.byKey[key]; g != nil && (g.line.Len() > 0 || w.began.Before(g.yield)) {
 			q.join(w, w.began)
-			return true
+			return true, false
 		}
 	}
-	return false
+	return false, false
 }
 
 // Join puts w at the end of the lines. It has just asked.
@@ -175,7 +183,9 @@ func (q *Queue) promote(w *Waiter) {
 		}
 	}
 	w.head, w.now = true, true
-	w.notify()
+	if q.turnOf(w) == nil { // Its end does, or a pass.
+		w.notify()
+	}
 }
 
 // Position is the last of w's places in its lines: 1 is a head's.
@@ -196,6 +206,9 @@ func (q *Queue) Position(w *Waiter) int {
 // have heard: also of what was meant for one before it, when w had not asked yet. So it is if w has got the lock by an
 // attempt that was not in line: the nodes still keep the resource for this process, and its own release would tell nobody.
 func (q *Queue) Leave(w *Waiter, got bool, now time.Time) {
+	if len(w.places) == 0 { // It was passed a lock.
+		return
+	}
 	firsts := make([]bool, len(w.keys))
 	for i, key := range w.keys {
 		g := q.byKey[key]
@@ -205,7 +218,7 @@ func (q *Queue) Leave(w *Waiter, got bool, now time.Time) {
 			g.answer, g.mixed = nil, false
 		}
 	}
-	w.places, w.head = nil, false
+	w.places, w.head = w.places[:0], false
 	keepUntil, keptFor := w.keepUntil, w.keptFor // Whoever takes its place keeps nothing for longer than w would have.
 	if got {
 		keepUntil, keptFor = time.Time{}, ""
@@ -243,7 +256,7 @@ func (g *resourceQueue) notifyAll() {
 
 // State returns how things stand with w, which is in line.
 func (q *Queue) State(w *Waiter) State {
-	s := State{Head: w.head, Now: w.now, TryAt: w.tryAt, KeepUntil: w.keepUntil}
+	s := State{Head: w.head, Now: w.now && q.turnOf(w) == nil, TryAt: w.tryAt, KeepUntil: w.keepUntil}
 	for _, key := range w.keys {
 		g := q.byKey[key]
 		s.Alone = s.Alone || !g.first().head || g.mixed

@@ -12,21 +12,31 @@ type Waiter struct {
 	delay  time.Duration // between its timed retries
 	notify func()        // it is to look at the fields below
 
-	places    []*list.Element // in the lines of the keys, in their order; nil: in none
+	Caller any // to whom a lock may be passed on by who has it; nil: to nobody. Set before it joins
+
+	places    []*list.Element // in the lines of the keys, in their order; none: in no line
 	head      bool
 	inLine    bool      // its latest attempt was to get in line on the nodes
 	now       bool      // it is to try at once: it has become head, or can get in line now
 	tryAt     time.Time // when the next attempt because of a release is due; zero: none
 	keepUntil time.Time // when the next in line is to be told of what w was told of; zero: it was not
 	keptFor   string    // the holder for whose release it has done so
+
+	sleeps bool // it may be passed a lock
+	passed any  // what it was passed; nil: nothing. It is in no line then
+
+	// Space for one key: most locks have one.
+	oneKey   [1]string
+	onePlace [1]*list.Element
 }
 
 // NewWaiter returns a waiter for the keys, which are strings, each once, in the same order in
 // all of them, with the delay between its timed retries. Its call began then. notify has it look at its [State] again.
 func NewWaiter(keys []any, delay time.Duration, began time.Time, notify func()) *Waiter {
-	w := &Waiter{began: began, keys: make([]string, len(keys)), delay: delay, notify: notify}
-	for i, key := range keys {
-		w.keys[i] = key.(string)
+	w := &Waiter{began: began, delay: delay, notify: notify}
+	w.keys, w.places = w.oneKey[:0], w.onePlace[:0]
+	for _, key := range keys {
+		w.keys = append(w.keys, key.(string))
 	}
 	return w
 }

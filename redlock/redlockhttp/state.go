@@ -113,6 +113,7 @@ type Counts struct {
 	OldestWait float64 `json:"oldest_wait_ms"` // for how long the longest of the calls has waited; 0 without any
 
 	Acquired      int64 `json:"acquired"`
+	Passed        int64 `json:"passed"`
 	Extended      int64 `json:"extended"`
 	Repaired      int64 `json:"repaired"`
 	Unlocked      int64 `json:"unlocked"`
@@ -247,7 +248,7 @@ func nodeOf(n redlock.NodeStats) Node {
 func counts(s *redlock.Stats) Counts {
 	return Counts{
 		Held: s.Held, Kept: s.Kept, Waiting: s.Waiting, Asking: s.Asking, Queued: s.Queued, Window: s.Window, SetsDiffer: len(s.Sets), OldestWait: millis(s.OldestWait),
-		Acquired: s.Acquired, Extended: s.Extended, Repaired: s.Repaired, Unlocked: s.Unlocked, Taken: s.Taken,
+		Acquired: s.Acquired, Passed: s.Passed, Extended: s.Extended, Repaired: s.Repaired, Unlocked: s.Unlocked, Taken: s.Taken,
 		NoQuorum: s.NoQuorum, Overloaded: s.Overloaded, Lost: s.Lost, Splits: s.Splits, Raised: s.Raised,
 		Woken: s.Woken, Standstills: s.Standstills, EventsDropped: s.EventsDropped,
 		HoldsReleased: s.HoldsEnded.Released, HoldsExpired: s.HoldsEnded.Expired, HoldsLost: s.HoldsEnded.Lost,

@@ -1,14 +1,16 @@
 -- fencedLock is lock with fencing.
 --
 --    KEYS  the resources' keys, their counters
---    ARGV  token, ttl in ms, proposal, life of the counters in ms
+--    ARGV  token, ttl in ms, proposal, life of the counters in ms; if it tells: and "1"
 --    n     of 1 or more: all keys hold the token, and all counters are n
+--    {n, found}
+--          the same, if it tells: this request has set them, and none was missing or above found before
 --
 -- The other answers are those of lock.
 
 local maxFence = 9007199254740991
 local n = #KEYS / 2
-local at, proposal, keep = n, tonumber(ARGV[3]), ARGV[4]
+local at, proposal, keep, tells = n, tonumber(ARGV[3]), ARGV[4], ARGV[5]
 
 -- One resource whose counter is behind the proposal, the common case, takes five calls.
 if n == 1 then
@@ -19,7 +21,7 @@ if n == 1 then
     if proposal <= now + 1000000 and (c > 0 or proposal >= now - 1000000)
       and redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then
       local done = redis.pcall('SET', KEYS[2], ARGV[3], 'PX', keep)
-      if not done.err then return proposal end
+      if not done.err then return tells and c > 0 and {proposal, c} or proposal end
       -- The user may read the counter but not write it.
       redis.call('DEL', KEYS[1])
       return done
@@ -84,4 +86,4 @@ local text = string.format('%.0f', fence)
 for i = 1, n do redis.call('SET', KEYS[at + i], text, 'PX', keep) end
 for i = 1, n do redis.call('SET', KEYS[i], ARGV[1], 'NX', 'PX', ARGV[2]) end
 -- end fenced grant
-return fence
+return tells and low > 0 and {fence, top} or fence

@@ -1,11 +1,11 @@
 -- fencedQueue is queue with fencing. Its answer to a grant is that of fencedLock.
 --
 --    KEYS  the resources' keys, their bells, their counters
---    ARGV  as for queue, then proposal, life of the counters in ms
+--    ARGV  as for queue, then proposal, life of the counters in ms; if it tells: and "1"
 
 local maxFence = 9007199254740991
 local n = #KEYS / 3
-local at, proposal, keep = 2 * n, tonumber(ARGV[7]), ARGV[8]
+local at, proposal, keep, tells = 2 * n, tonumber(ARGV[7]), ARGV[8], ARGV[9]
 
 -- begin look: how many resources hold the token, which hold another one, for how long the longest of these is
 -- kept, and who holds the first. The first, as that is the same one on all nodes: which of two holders keeps its key
@@ -124,4 +124,4 @@ local text = string.format('%.0f', fence)
 for i = 1, n do redis.call('SET', KEYS[at + i], text, 'PX', keep) end
 for i = 1, n do redis.call('SET', KEYS[i], ARGV[1], 'NX', 'PX', ARGV[2]) end
 -- end fenced grant
-return fence
+return tells and low > 0 and {fence, top} or fence

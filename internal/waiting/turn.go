@@ -1,0 +1,108 @@
+package waiting
+
+import (
+	"slices"
+	"time"
+)
+
+// A Turn is for how long a lock that this process has goes from one waiter here to the next. As long as it lasts, those
+// who take part in turns and want the very same resources ask no node: a head among them gets in line on the nodes as the
+// turn ends, with its place by its own age. Would it do so as it becomes head, each pass cost requests to all nodes, and
+// this process keep the place of a waiter that was served long ago.
+type Turn struct {
+	keys    []string
+	ends    time.Time
+	resting []*Waiter // those that have joined since it began, and sleep without a timer until they are notified
+}
+
+// BeginTurn is called when this process has got a lock on the keys whose turn ends then, before its waiter leaves.
+func (q *Queue) BeginTurn(keys []any, ends, now time.Time) *Turn {
+	q.sweep(now)
+	t := &Turn{keys: make([]string, len(keys)), ends: ends}
+	for i, key := range keys {
+		t.keys[i] = key.(string)
+		g := q.of(t.keys[i], now)
+		if g.turn != nil { // Of a lock that was lost.
+			q.EndTurn(g.turn)
+		}
+		g.turn = t
+	}
+	return t
+}
+
+// turnOf is the turn that w takes part in; nil if there is none.
+func (q *Queue) turnOf(w *Waiter) *Turn {
+	if w.Caller == nil {
+		return nil
+	}
+	if g := q.byKey[w.keys[0]]; g != nil && g.turn != nil && slices.Equal(g.turn.keys, w.keys) && q.isOn(g.turn) {
+		return g.turn
+	}
+	return nil
+}
+
+// isOn reports whether a turn has not ended, and no other lock has been got since on a key of it.
+func (q *Queue) isOn(t *Turn) bool {
+	return !slices.ContainsFunc(t.keys, func(key string) bool { g := q.byKey[key]; return g == nil || g.turn != t })
+}
+
+// Next is who is to have the lock of a turn next: the first in the lines of all its keys, if it takes part, wants just
+// these, and sleeps. One that asks the nodes right now is not made to wait for what they say: then there is nobody.
+func (q *Queue) Next(t *Turn, now time.Time) *Waiter {
+	if !now.Before(t.ends) || !q.isOn(t) {
+		return nil
+	}
+	w := q.byKey[t.keys[0]].first()
+	if w == nil || !w.head || !w.sleeps || w.Caller == nil || !slices.Equal(w.keys, t.keys) {
+		return nil
+	}
+	return w
+}
+
+// Pass gives w, which Next has returned, what is passed on to it, and takes it out of its lines.
+func (q *Queue) Pass(t *Turn, w *Waiter, what any, now time.Time) {
+	q.Leave(w, true, now)
+	if len(t.resting) > 0 && t.resting[0] == w {
+		t.resting[0], t.resting = nil, t.resting[1:]
+	}
+	w.passed, w.sleeps = what, false
+	w.notify()
+}
+
+// Return has w join again, which was passed what was of no use to it.
+func (q *Queue) Return(w *Waiter, now time.Time) {
+	q.join(w, now)
+}
+
+// EndTurn is called when the time of a turn is over, and when its lock is released before: a head that has asked no node
+// so far does so now.
+func (q *Queue) EndTurn(t *Turn) {
+	for _, key := range t.keys {
+		if g := q.byKey[key]; g != nil && g.turn == t {
+			g.turn = nil
+			if w := g.first(); w != nil && w.head && w.now {
+				w.notify()
+			}
+		}
+	}
+	for _, w := range t.resting {
+		w.notify()
+	}
+	t.resting = nil
+}
+
+// Sleep is State of a waiter that goes to sleep, and may be passed a lock until Wake; or passed is what it was passed.
+func (q *Queue) Sleep(w *Waiter) (s State, passed any) {
+	if w.passed != nil {
+		return s, q.Wake(w)
+	}
+	w.sleeps = w.Caller != nil
+	return q.State(w), nil
+}
+
+// Wake ends the sleep of w. It returns what was passed on to it, which is its own from then on; nil if nothing was.
+func (q *Queue) Wake(w *Waiter) (passed any) {
+	passed = w.passed
+	w.sleeps, w.passed = false, nil
+	return passed
+}

@@ -1,0 +1,155 @@
+package redlock
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/seed6c881748/redlock/internal/lease"
+	"github.com/seed6c881748/redlock/internal/tokens"
+	"github.com/seed6c881748/redlock/internal/waiting"
+)
+
+// A turn is what a process does with one lock of the nodes: its callers have it one after the other, each with a Lock of
+// its own. [lease.Turn] says until when, and [waiting.Turn] who is next.
+type turn struct {
+	r       *core
+	claim   *claim // of all its locks
+	rules   lease.Turn
+	place   *waiting.Turn
+	timer   *time.Timer          // ends it
+	lost    atomic.Bool          // an extension has found the claim lost: nothing is passed on any more
+	current atomic.Pointer[Lock] // whose lock it is, or was when it ended
+}
+
+// A share is what a lock has besides that is one of a turn.
+type share struct {
+	*turn
+
+	fence  int64
+	token  string // of Token; empty before its first call
+	passed bool   // it was passed on to this one
+}
+
+// beginTurn makes the lock l that was got now the first of a turn.
+func (a *acquisition) beginTurn(l *Lock, rd *round) {
+	now := time.Now()
+	t := &turn{r: a.r, claim: l.claim, rules: rd.rules.NewTurn(a.o.turn, now)}
+	t.current.Store(l)
+	l.share = &share{turn: t, fence: t.rules.Fence()}
+	a.r.line.Do(func(q *waiting.Queue, at time.Time) { t.place = q.BeginTurn(l.claim.keys, now.Add(a.o.turn), at) })
+	t.timer = time.AfterFunc(a.o.turn, t.end)
+}
+
+// end ends the turn: whoever waits here asks the nodes again, as ever.
+func (t *turn) end() {
+	t.r.line.Do(func(q *waiting.Queue, _ time.Time) { q.EndTurn(t.place) })
+}
+
+// passOn passes a lock whose release has begun on to who is next in line in this process, as long as its turn lasts. It
+// reports whether it did. If not, the turn is over, and the lock is to be released.
+func (l *Lock) passOn() bool {
+	if l.share == nil {
+		return false
+	}
+	t := l.share.turn
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.r.line.Do(func(q *waiting.Queue, now time.Time) {
+		w := q.Next(t.place, now)
+		if w != nil && !t.lost.Load() && l.r.calls.Ended(context.Background()) == nil {
+			if a := w.Caller.(*waiter).a; l.rules.MayPass(&t.rules, a.terms.validity, now) {
+				q.Pass(t.place, w, t.pass(l, a, now), now)
+				l.released.passed = true
+				return
+			}
+		}
+		q.EndTurn(t.place)
+	})
+	if !l.released.passed {
+		t.timer.Stop()
+	}
+	return l.released.passed
+}
+
+// pass makes the lock of the caller a that l is passed on to. l.mu is held.
+func (t *turn) pass(l *Lock, a *acquisition, now time.Time) *Lock {
+	both := new(struct {
+		Lock
+		share
+	})
+	next := &both.Lock
+	next.r, next.o, next.claim, next.terms, next.rules = a.r, a.o, t.claim, a.terms, l.rules.Pass(now)
+	both.share = share{turn: t, fence: t.rules.Fence(), passed: true}
+	next.share = &both.share
+	t.current.Store(next)
+	if t.lost.Load() { // Just now: who has found it so may not have seen the next one.
+		next.rules.Lose(now)
+	}
+	return next
+}
+
+// receive returns the lock that the waiter was passed, after so many attempts. If its validity is over by now, it is nil,
+// and the waiter is in line again.
+func (w *waiter) receive(l *Lock, attempts int) *Lock {
+	r := w.a.r
+	if l.Err() != nil {
+		l.share.end()
+		l.claim.wakeOthers()
+		for i, n := range r.nodes {
+			n.Release(&l.claim.Trace, i)
+		}
+		r.line.Do(func(q *waiting.Queue, now time.Time) { q.Return(w.queued, now) })
+		return nil
+	}
+	l.attempts = attempts + 1
+	r.watch.Add(l, &l.entry)
+	r.counters.Acquired.Add(1)
+	r.counters.Passed.Add(1)
+	return l
+}
+
+// lockHeir returns, with its mu held, the lock that has l's claim now: l, or the latest to which it was passed on. What an
+// extension or a repair comes to that was under way then is that one's.
+func (l *Lock) lockHeir() *Lock {
+	for {
+		heir := l
+		if l.share != nil {
+			heir = l.share.current.Load()
+		}
+		heir.mu.Lock()
+		if l.share == nil || l.share.current.Load() == heir {
+			return heir
+		}
+		heir.mu.Unlock()
+	}
+}
+
+// bequeath applies what an extension of l has come to that was passed on while it was under way.
+func (l *Lock) bequeath(rd *round, now time.Time) {
+	if l.share == nil {
+		return
+	}
+	if rd.rules.Verdict == lease.Lost {
+		l.share.lost.Store(true)
+	}
+	heir := l.lockHeir()
+	if heir != l {
+		_ = heir.rules.Prolong(&rd.rules, nil, now)
+	}
+	heir.mu.Unlock()
+	if heir != l && rd.rules.Verdict == lease.Lost {
+		heir.lost()
+	}
+}
+
+// ownToken is a lock's own name where the nodes' keys have that of all locks of its turn: with that one, who is late
+// would release the lock of a later caller.
+func (l *Lock) ownToken() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.share.token == "" {
+		l.share.token = tokens.WithLabel(tokens.NewOfTurn(), l.o.owner)
+	}
+	return l.share.token
+}
