@@ -159,7 +159,7 @@ func (a *acquisition) won(rd *round, number int) *Lock {
 	if f := rd.rules.Fencing; f != nil {
 		rd.claim.fence = f.Fence
 	}
-	l := &Lock{r: a.r, o: a.o, claim: rd.claim, attempts: number, terms: a.terms, rules: rd.rules.Got()}
+	l := &Lock{r: a.r, o: a.o, claim: rd.claim, attempts: int32(number), terms: a.terms, rules: rd.rules.Got()}
 	if a.inTurn {
 		a.beginTurn(l, rd)
 	}
@@ -221,7 +221,7 @@ func (a *acquisition) tell(ctx context.Context, l *Lock, err error) {
 		e.Took = time.Since(a.began)
 	}
 	if qe := (*QuorumError)(nil); err == nil {
-		e.Kind, e.Attempt, e.Waited, e.Fence = EventAcquired, l.attempts, l.rules.Start.Sub(a.began), l.Fence()
+		e.Kind, e.Attempt, e.Waited, e.Fence = EventAcquired, int(l.attempts), l.rules.Start.Sub(a.began), l.Fence()
 		e.Passed = l.share != nil && l.share.passed
 	} else if errors.As(err, &qe) {
 		e.Attempt, e.Votes = qe.Attempt, qe.Votes

@@ -152,7 +152,7 @@ var (
 	edges = []int64{0, 1, 2, -1, -1000, fences.Max - 1, fences.Max, fences.Max + 1, math.MaxInt64, math.MinInt64}
 	lies  = []string{
 		"$-1\r\n", "*-1\r\n", "$4\r\n1000\r\n", "$0\r\n\r\n", "+OK\r\n", "+1000\r\n", ":1000.0\r\n", ":+1000\r\n",
-		"*2\r\n:5\r\n$3\r\nabc\r\n", "*2\r\n:-1\r\n$0\r\n\r\n", "*2\r\n:1000\r\n:1000\r\n", "*2\r\n$3\r\nabc\r\n:5\r\n",
+		"*2\r\n:5\r\n$3\r\nabc\r\n", "*2\r\n:-1\r\n$0\r\n\r\n", "*2\r\n:1000\r\n:1001\r\n", "*2\r\n$3\r\nabc\r\n:5\r\n",
 		"*3\r\n:5\r\n$3\r\nabc\r\n$3\r\nwhy\r\n", "*3\r\n:5\r\n$3\r\nabc\r\n:1000\r\n",
 		"*0\r\n", "*1\r\n:1000\r\n", "*1\r\n*1\r\n:1000\r\n", "*2\r\n*1\r\n:1000\r\n$3\r\nabc\r\n",
 		"-ERR x\r\n", "-OOM x\r\n", "-NOSCRIPT x\r\n", "-NOFENCE x\r\n", "-LOADING x\r\n", "-\r\n", "-1000\r\n",

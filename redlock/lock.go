@@ -24,13 +24,13 @@ type Lock struct {
 	o        *options
 	terms    *terms // what it was taken for
 	claim    *claim
-	attempts int
+	attempts int32
+	isWanted bool // the channel of Wanted is closed; guarded by mu
 
-	mu       sync.Mutex // before a round's and the clock watch's
-	rules    lease.Lease
-	hold     *hold         // nil before the first KeepAlive
-	wanted   chan struct{} // of Wanted; nil before its first call
-	isWanted bool          // it is closed
+	mu     sync.Mutex // before a round's and the clock watch's
+	rules  lease.Lease
+	hold   *hold         // nil before the first KeepAlive
+	wanted chan struct{} // of Wanted; nil before its first call
 
 	released releaseState
 	share    *share           // nil: it is not one of a turn
@@ -108,7 +108,7 @@ func (l *Lock) Fence() int64 {
 // split vote, or getting in line, is part of its attempt.
 func (l *Lock) Attempts() int {
 	must(l.invalid())
-	return l.attempts
+	return int(l.attempts)
 }
 
 // Until returns when the lock ends unless it is extended: ttl less the drift allowance after the start of the

@@ -102,7 +102,7 @@ func (w *waiter) receive(l *Lock, attempts int) *Lock {
 		r.line.Do(func(q *waiting.Queue, now time.Time) { q.Return(w.queued, now) })
 		return nil
 	}
-	l.attempts = attempts + 1
+	l.attempts = int32(attempts + 1)
 	r.watch.Add(l, &l.entry)
 	r.counters.Acquired.Add(1)
 	r.counters.Passed.Add(1)

@@ -35,7 +35,7 @@ if not votes then return {'Q', left} end
 if look == '1' then return 1 end
 local maxFence = 9007199254740991
 local n = #KEYS / 2
-local at, proposal, keep = n, tonumber(ARGV[3]), ARGV[4]
+local at, proposal, keep, tells = n, tonumber(ARGV[3]), ARGV[4], ARGV[5]
 if n == 1 then
 local c = tonumber(redis.call('GET', KEYS[2]) or 0)
 if c and c < proposal then
@@ -44,7 +44,7 @@ now = now[1] * 1000000 + now[2]
 if proposal <= now + 1000000 and (c > 0 or proposal >= now - 1000000)
 and redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then
 local done = redis.pcall('SET', KEYS[2], ARGV[3], 'PX', keep)
-if not done.err then return proposal end
+if not done.err then return tells and c > 0 and {proposal, c} or proposal end
 redis.call('DEL', KEYS[1])
 return done
 end
@@ -89,4 +89,4 @@ end
 local text = string.format('%.0f', fence)
 for i = 1, n do redis.call('SET', KEYS[at + i], text, 'PX', keep) end
 for i = 1, n do redis.call('SET', KEYS[i], ARGV[1], 'NX', 'PX', ARGV[2]) end
-return fence
+return tells and low > 0 and {fence, top} or fence

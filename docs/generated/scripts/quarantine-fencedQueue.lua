@@ -35,7 +35,7 @@ if not votes then return {'Q', left} end
 if look == '1' then return 1 end
 local maxFence = 9007199254740991
 local n = #KEYS / 3
-local at, proposal, keep = 2 * n, tonumber(ARGV[7]), ARGV[8]
+local at, proposal, keep, tells = 2 * n, tonumber(ARGV[7]), ARGV[8], ARGV[9]
 local mine, taken, longest, holder, owner = 0, {}, false, '', ''
 for i = 1, n do
 local v = redis.call('GET', KEYS[i])
@@ -123,4 +123,4 @@ end
 local text = string.format('%.0f', fence)
 for i = 1, n do redis.call('SET', KEYS[at + i], text, 'PX', keep) end
 for i = 1, n do redis.call('SET', KEYS[i], ARGV[1], 'NX', 'PX', ARGV[2]) end
-return fence
+return tells and low > 0 and {fence, top} or fence
