@@ -27,6 +27,7 @@ var errOther = errors.New("granted with another fence, too late for it to count"
 // A Fencing is what a round has besides that is to have a fence.
 type Fencing struct {
 	Fence int64 // on which a quorum has agreed; 0: there is none
+	Below int64 // the numbers above it, up to the fence, are the lock's own: one, unless OwnBlock was called
 	Aim   int64 // to which nodes raise their counters: the only one that counts; 0: all do
 
 	raises   int
@@ -65,17 +66,18 @@ func (b *block) note(i int, out *node.Outcome) {
 	b.set[i] = out.Fence
 }
 
-// Below is what the numbers that are the lock's begin above: all up to its fence are.
-func (f *Fencing) Below() (below int64) {
+// agree ends the search for a fence. Votes that come later change nothing of it.
+func (f *Fencing) agree(fence int64) {
+	f.Fence, f.Below = fence, fence-1
 	if f.block == nil {
-		return f.Fence - 1
+		return
 	}
+	f.Below = 0
 	for i, c := range f.counters {
-		if c == f.Fence {
-			below = max(below, f.block.found[i])
+		if c == fence {
+			f.Below = max(f.Below, f.block.found[i])
 		}
 	}
-	return below
 }
 
 // NewFencing returns that of a round of n nodes.
@@ -120,7 +122,7 @@ func (r *Round) decideFence(v Verdict, now time.Time) Effect {
 	fence, exact, granted := Agreed(f.counters, r.Need)
 	switch {
 	case v == Granted && (r.Stage == Raising || exact >= r.Need):
-		f.Fence = fence
+		f.agree(fence)
 		return Decided | r.end(Granted)
 	case v == Granted:
 		r.Stage, f.raiseBy = Raising, r.since(now)+r.Patience

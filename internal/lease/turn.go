@@ -20,7 +20,7 @@ func (r *Round) NewTurn(length time.Duration, now time.Time) Turn {
 	if f := r.Fencing; f != nil {
 		// More numbers than a turn has microseconds are of no use, and those further below are nearer to what nodes that
 		// lose data have given.
-		t.next, t.last = max(f.Below(), f.Fence-max(length.Microseconds(), 1))+1, f.Fence
+		t.next, t.last = max(f.Below, f.Fence-max(length.Microseconds(), 1))+1, f.Fence
 	}
 	return t
 }

@@ -1,0 +1,512 @@
+package redlock_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/redlock"
+	"github.com/seed6c881748/redlock/redlock/semaphore"
+)
+
+// oneTurn is so long that the waiters of startLock come within it.
+const oneTurn = 500 * time.Millisecond
+
+func inTurns(opts ...redlock.Option) []redlock.Option {
+	return append(slowly(), append(opts, redlock.WithTurn(oneTurn))...)
+}
+
+func lockInTurn(t *testing.T, r *redlock.Redlock, opts ...redlock.Option) *redlock.Lock {
+	t.Helper()
+	l, err := r.Lock(t.Context(), []string{"x"}, ttl, inTurns(opts...)...)
+	require.NoError(t, err)
+	return l
+}
+
+// requirePassed releases a lock, and returns the one that the waiter of the same process was passed, at that very moment.
+func requirePassed(t *testing.T, l *redlock.Lock, w *waitingLock) *redlock.Lock {
+	t.Helper()
+	now := time.Now()
+	require.NoError(t, l.Unlock(t.Context()))
+	next := w.got(t)
+	require.Equal(t, now, w.at)
+	return next
+}
+
+// values are the tokens of a resource, by node; empty where it is free.
+func values(t *testing.T, c *testcluster.Cluster, resource string) (all []string) {
+	t.Helper()
+	for _, n := range c.Nodes {
+		all = append(all, keys(t, n)[resource].Value)
+	}
+	return all
+}
+
+func TestTurnPassesALockOn(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		var rec recorder
+		r := newRedlock(t, c, redlock.WithHook(rec.Hook))
+		first := lockInTurn(t, r, redlock.WithOwner("first"))
+		second := startLock(t, r, []string{"x"}, inTurns(redlock.WithOwner("second"))...)
+		third := startLock(t, r, []string{"x"}, inTurns()...)
+		stored := values(t, c, "x")
+		rec.Take()
+		var asked atomic.Int64
+		for _, n := range c.Nodes {
+			require.NoError(t, n.OnCommand(func(string, []string) { asked.Add(1) }))
+		}
+
+		l := requirePassed(t, first, second)
+		require.NoError(t, l.Err())
+		assert.Equal(t, first.Until(), l.Until())
+		assert.Equal(t, "second", l.Owner())
+		assert.Equal(t, first.Holder(), l.Holder(), "as nodes show it")
+		assert.Equal(t, 1, l.Attempts())
+		assert.NotEqual(t, first.Token(), l.Token())
+		assert.Equal(t, l.Token(), l.Token())
+		assert.NotContains(t, stored, first.Token())
+		assert.NotContains(t, stored, l.Token())
+
+		require.ErrorIs(t, first.Err(), redlock.ErrLost)
+		require.ErrorIs(t, first.Extend(t.Context(), ttl), redlock.ErrLost)
+		require.NoError(t, first.Unlock(t.Context()), "once more")
+		synctest.Wait()
+		assert.Zero(t, asked.Load(), "no node was asked")
+		assert.Equal(t, stored, values(t, c, "x"))
+		require.NoError(t, l.Err())
+
+		last := requirePassed(t, l, third)
+		require.NoError(t, last.Unlock(t.Context()))
+		synctest.Wait()
+		requireNoKeys(t, c)
+		s := r.Stats()
+		assert.EqualValues(t, 3, s.Acquired)
+		assert.EqualValues(t, 2, s.Passed)
+		assert.EqualValues(t, 3, s.Unlocked)
+		var passed []bool
+		for _, e := range rec.TakeLife() {
+			if e.Kind == redlock.EventAcquired || e.Kind == redlock.EventReleased {
+				passed = append(passed, e.Passed)
+			}
+		}
+		assert.ElementsMatch(t, []bool{true, true, true, true, false}, passed, "two were passed on, and the last was released")
+	})
+}
+
+// Once its time is over, whoever has waited longest comes, in any process.
+func TestTurnEnds(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		l := lockInTurn(t, r)
+		elsewhere := startLock(t, newRedlock(t, c), []string{"x"}, inTurns()...)
+		here := startLock(t, r, []string{"x"}, inTurns()...)
+		later := startLock(t, newRedlock(t, c), []string{"x"}, inTurns()...)
+		time.Sleep(oneTurn)
+		require.NoError(t, l.Unlock(t.Context()))
+		requireInOrder(t, elsewhere, here)
+		require.NoError(t, later.got(t).Unlock(t.Context()))
+		assert.False(t, later.at.Before(here.at))
+		assert.Zero(t, r.Stats().Passed)
+	})
+}
+
+// A waiter of another process that came first waits for one turn, not for all that come here meanwhile.
+func TestTurnIsNotLengthenedByPasses(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		began := time.Now()
+		stop, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		var all sync.WaitGroup
+		for range 4 {
+			all.Go(func() {
+				for stop.Err() == nil {
+					l, err := r.Lock(t.Context(), []string{"x"}, ttl, inTurns()...)
+					if assert.NoError(t, err) {
+						time.Sleep(10 * time.Millisecond)
+						assert.NoError(t, l.Unlock(t.Context()))
+					}
+				}
+			})
+		}
+		time.Sleep(time.Millisecond)
+		l, err := newRedlock(t, c).Lock(t.Context(), []string{"x"}, ttl, inTurns()...)
+		require.NoError(t, err)
+		assert.LessOrEqual(t, time.Since(began), oneTurn+20*time.Millisecond)
+		require.NoError(t, l.Unlock(t.Context()))
+		cancel()
+		all.Wait()
+		assert.Greater(t, r.Stats().Passed, int64(40))
+	})
+}
+
+// With nobody in line the lock is released at once, and whoever tries gets it.
+func TestTurnKeepsNoIdleLock(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		require.NoError(t, lockInTurn(t, r).Unlock(t.Context()))
+		synctest.Wait()
+		requireNoKeys(t, c)
+		require.NoError(t, lockElsewhere(t, c, "x", ttl).Unlock(t.Context()))
+	})
+}
+
+// Neither a TryLock nor a call that polls takes part, nor one that wants something else.
+func TestTurnIsForThoseThatWaitForTheSame(t *testing.T) {
+	for name, other := range map[string]struct {
+		resources []string
+		opts      []redlock.Option
+	}{
+		"without the option": {[]string{"x"}, slowly()},
+		"more":               {[]string{"x", "y"}, inTurns()},
+		"polls":              {[]string{"x"}, append(inTurns(), redlock.WithPolling(), redlock.WithRetryDelay(time.Second))},
+		"a longer ttl":       {[]string{"x"}, inTurns()},
+	} {
+		runInBubble(t, name, 3, func(t *testing.T, c *testcluster.Cluster) {
+			r := newRedlock(t, c)
+			life := ttl
+			if name == "a longer ttl" {
+				life = ttl / 2
+			}
+			l, err := r.Lock(t.Context(), []string{"x"}, life, append(slowly(), redlock.WithTurn(oneTurn/2))...)
+			require.NoError(t, err)
+			w := startLock(t, r, other.resources, other.opts...)
+			require.NoError(t, l.Unlock(t.Context()))
+			require.NoError(t, w.got(t).Unlock(t.Context()))
+			assert.Zero(t, r.Stats().Passed)
+		})
+	}
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		l, err := r.TryLock(t.Context(), []string{"x"}, ttl, redlock.WithTurn(oneTurn))
+		require.NoError(t, err)
+		w := startLock(t, r, []string{"x"}, inTurns()...)
+		assert.Contains(t, values(t, c, "x"), l.Token())
+		require.NoError(t, l.Unlock(t.Context()))
+		require.NoError(t, w.got(t).Unlock(t.Context()))
+		assert.Zero(t, r.Stats().Passed)
+	})
+}
+
+// Whoever is first in line and cannot be passed the lock ends the turn: nobody overtakes it.
+func TestTurnPassesNobodyBy(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		l := lockInTurn(t, r)
+		plain := startLock(t, r, []string{"x"}, slowly()...)
+		w := startLock(t, r, []string{"x"}, inTurns()...)
+		require.NoError(t, l.Unlock(t.Context()))
+		requireInOrder(t, plain, w)
+	})
+}
+
+// A caller that gives up is passed by, also one that does so as it is first; and so is nobody's lock forgotten.
+func TestTurnAndCallersThatGiveUp(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		l := lockInTurn(t, r)
+		first := startLock(t, r, []string{"x"}, inTurns()...)
+		second := startLock(t, r, []string{"x"}, inTurns()...)
+		first.leaves()
+		require.ErrorIs(t, first.err, context.Canceled)
+		next := requirePassed(t, l, second)
+		require.NoError(t, next.Unlock(t.Context()))
+		synctest.Wait()
+		requireNoKeys(t, c)
+	})
+	for range rounds(300, 50) { // At the same moment.
+		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+			r := newRedlock(t, c)
+			l := lockInTurn(t, r)
+			first := startLock(t, r, []string{"x"}, inTurns()...)
+			second := startLock(t, r, []string{"x"}, inTurns()...)
+			go first.cancel()
+			require.NoError(t, l.Unlock(t.Context()))
+			<-first.done
+			if first.err == nil {
+				require.NoError(t, first.lock.Unlock(t.Context()))
+			}
+			require.NoError(t, second.got(t).Unlock(t.Context()))
+			synctest.Wait()
+			requireNoKeys(t, c)
+		})
+	}
+}
+
+// A lock is passed on while it is held by its own clocks, and not after a loss.
+func TestTurnEndsWithTheLock(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		l := lockInTurn(t, r)
+		w := startLock(t, r, []string{"x"}, inTurns()...)
+		for _, n := range c.Nodes {
+			do(t, n, "DEL", "x")
+		}
+		require.ErrorIs(t, l.Extend(t.Context(), ttl), redlock.ErrLost)
+		require.ErrorIs(t, l.Unlock(t.Context()), redlock.ErrLost)
+		require.NoError(t, w.got(t).Unlock(t.Context()))
+		assert.Zero(t, r.Stats().Passed)
+	})
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) { // Nobody looks before the end of the turn.
+		r := newRedlock(t, c)
+		l := lockInTurn(t, r)
+		w := startLock(t, r, []string{"x"}, inTurns()...)
+		for _, n := range c.Nodes {
+			do(t, n, "SET", "x", "thief")
+		}
+		next := requirePassed(t, l, w)
+		require.ErrorIs(t, next.Unlock(t.Context()), redlock.ErrLost)
+	})
+}
+
+// An extension that was under way when the lock was passed on is the next one's: its success, and the loss that it shows.
+func TestTurnInheritsAnExtension(t *testing.T) {
+	for _, lost := range []bool{false, true} {
+		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+			r := newRedlock(t, c)
+			l := lockInTurn(t, r)
+			second := startLock(t, r, []string{"x"}, inTurns()...)
+			third := startLock(t, r, []string{"x"}, inTurns()...)
+			if lost {
+				for _, n := range c.Nodes {
+					do(t, n, "SET", "x", "thief")
+				}
+			}
+			slowDown(t, c)
+			extended := make(chan error)
+			go func() { extended <- l.Extend(t.Context(), ttl) }()
+			time.Sleep(50 * time.Microsecond) // It is under way.
+			until := l.Until()
+			next := requirePassed(t, l, second)
+			kept := next.KeepAlive(t.Context())
+			require.NoError(t, next.Err())
+			require.ErrorIs(t, <-extended, redlock.ErrLost, "of the handle that it was asked of")
+			synctest.Wait()
+			if !lost {
+				require.NoError(t, next.Err())
+				assert.True(t, next.Until().After(until))
+				last := requirePassed(t, next, third)
+				assert.Equal(t, next.Until(), last.Until())
+				require.NoError(t, last.Unlock(t.Context()))
+				return
+			}
+			require.ErrorIs(t, next.Err(), redlock.ErrLost)
+			require.ErrorIs(t, context.Cause(kept), redlock.ErrLost)
+			require.ErrorIs(t, next.Unlock(t.Context()), redlock.ErrLost)
+			assert.EqualValues(t, 1, r.Stats().Passed)
+			third.leaves()
+		})
+	}
+}
+
+// A node that has lost its keys gets them again once, whoever has the lock then.
+func TestTurnPassesRepairsOn(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		l := lockInTurn(t, r)
+		w := startLock(t, r, []string{"x"}, inTurns()...)
+		do(t, c.Nodes[0], "FLUSHALL")
+		slowDown(t, c)
+		go func() { _ = l.Extend(t.Context(), ttl) }()
+		time.Sleep(50 * time.Microsecond)
+		next := requirePassed(t, l, w)
+		time.Sleep(100 * time.Millisecond)
+		assert.NotEmpty(t, values(t, c, "x")[0])
+		do(t, c.Nodes[0], "FLUSHALL")
+		require.NoError(t, next.Extend(t.Context(), ttl))
+		time.Sleep(100 * time.Millisecond)
+		assert.NotEmpty(t, values(t, c, "x")[0])
+		require.NoError(t, next.Unlock(t.Context()))
+	})
+}
+
+// The context of the one ends before the other has the lock, and each has its own limits.
+func TestTurnHasAHoldForEach(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		l := lockInTurn(t, r, redlock.WithMaxHold(400*time.Millisecond))
+		w := startLock(t, r, []string{"x"}, inTurns(redlock.WithMaxHold(400*time.Millisecond))...)
+		kept := l.KeepAlive(t.Context())
+		time.Sleep(300 * time.Millisecond)
+		next := requirePassed(t, l, w)
+		require.ErrorIs(t, kept.Err(), context.Canceled)
+		passed := time.Now()
+		ctx := next.KeepAlive(t.Context())
+		<-ctx.Done()
+		assert.Equal(t, 400*time.Millisecond, time.Since(passed))
+		require.ErrorIs(t, context.Cause(ctx), redlock.ErrMaxHold)
+		require.NoError(t, next.Unlock(t.Context()))
+	})
+}
+
+// A Do that fails, panics or ends its goroutine passes the lock on like any other.
+func TestTurnGoesOnAfterAPanic(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		var w *waitingLock
+		assert.Panics(t, func() {
+			_ = r.Do(t.Context(), []string{"x"}, ttl, func(context.Context, *redlock.Lock) error {
+				w = startLock(t, r, []string{"x"}, inTurns()...)
+				panic("oh")
+			}, inTurns()...)
+		})
+		require.NoError(t, w.got(t).Unlock(t.Context()))
+		assert.EqualValues(t, 1, r.Stats().Passed)
+		synctest.Wait()
+		requireNoKeys(t, c)
+	})
+}
+
+// While the Redlock is being closed, nothing is passed on.
+func TestTurnEndsWithClose(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		l := lockInTurn(t, r)
+		w := startLock(t, r, []string{"x"}, inTurns()...)
+		l.KeepAlive(t.Context()) // Close waits for it.
+		closed := make(chan error)
+		go func() { closed <- r.Close(t.Context()) }()
+		<-w.done
+		require.ErrorIs(t, w.err, redlock.ErrClosed)
+		require.NoError(t, l.Unlock(t.Context()))
+		require.NoError(t, <-closed)
+		requireNoKeys(t, c)
+	})
+}
+
+// Each has a fence of its own, and whoever comes from the nodes next has a larger one.
+func TestTurnFences(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		fenced := inTurns(redlock.WithFencing())
+		last := int64(0)
+		for turn := range 3 {
+			l := lockInTurn(t, r, redlock.WithFencing())
+			require.Greater(t, l.Fence(), last)
+			last = l.Fence()
+			for pass := range 3 {
+				w := startLock(t, r, []string{"x"}, fenced...)
+				if turn == 0 { // Nothing is known of what the counters were: the fence is all that it has.
+					require.NoError(t, l.Unlock(t.Context()))
+					l = w.got(t)
+				} else {
+					l = requirePassed(t, l, w)
+				}
+				require.Greater(t, l.Fence(), last, pass)
+				last = l.Fence()
+			}
+			require.NoError(t, l.Unlock(t.Context()))
+			other, err := newRedlock(t, c).TryLock(t.Context(), []string{"x"}, ttl, redlock.WithFencing())
+			require.NoError(t, err)
+			require.Greater(t, other.Fence(), last)
+			last = other.Fence()
+			require.NoError(t, other.Unlock(t.Context()))
+		}
+	})
+}
+
+// The lock cannot be released by token: a process that is late would release that of a later caller.
+func TestTurnHasNoTokenToReleaseBy(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		l := lockInTurn(t, r, redlock.WithOwner("me"))
+		require.ErrorContains(t, newOver(t, forbiddenNodes(t, 3)).Release(t.Context(), []string{"x"}, l.Token()), "released by its handle")
+		require.NoError(t, l.Unlock(t.Context()))
+	})
+}
+
+// Each slot of a semaphore is passed on by itself.
+func TestTurnsOfASemaphore(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		s, err := semaphore.New(r, "s", 2, ttl, redlock.WithTurn(oneTurn))
+		require.NoError(t, err)
+		var all sync.WaitGroup
+		held, most := 0, 0
+		var mu sync.Mutex
+		count := func(d int) {
+			mu.Lock()
+			defer mu.Unlock()
+			held += d
+			most = max(most, held)
+		}
+		for range 8 {
+			all.Go(func() {
+				for range 20 {
+					p, err := s.Acquire(t.Context())
+					if assert.NoError(t, err) {
+						count(1)
+						time.Sleep(10 * time.Millisecond)
+						count(-1)
+						assert.NoError(t, p.Unlock(t.Context()))
+					}
+				}
+			})
+		}
+		all.Wait()
+		assert.Equal(t, 2, most)
+		assert.Greater(t, r.Stats().Passed, int64(50))
+		synctest.Wait()
+		requireNoKeys(t, c)
+	})
+}
+
+func TestTurnArguments(t *testing.T) {
+	r := newOver(t, forbiddenNodes(t, 3))
+	for want, opts := range map[string][]redlock.Option{
+		"turn -1s: must not be negative":               {redlock.WithTurn(-time.Second)},
+		"turn 5ns: is below":                           {redlock.WithTurn(5)},
+		"turn 1s: must not exceed a tenth":             {redlock.WithTurn(time.Second)},
+		"cannot be combined with a min hold, which is": {redlock.WithTurn(time.Millisecond), redlock.WithMinHold(time.Second)},
+	} {
+		_, err := r.Lock(t.Context(), []string{"x"}, ttl, opts...)
+		require.ErrorContains(t, err, want)
+		require.ErrorIs(t, err, redlock.ErrNotAcquired)
+	}
+	_, err := redlock.New(forbiddenNodes(t, 3), redlock.WithTurn(time.Millisecond), redlock.WithMinHold(time.Second))
+	require.ErrorContains(t, err, "min hold")
+}
+
+// Two locks never overlap, in whatever way calls end.
+func TestTurnsOfManyCallers(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		var all sync.WaitGroup
+		var inside sync.Mutex
+		fence := int64(0)
+		for range 3 {
+			r := newRedlock(t, c)
+			for i := range 5 {
+				all.Go(func() {
+					for n := range rounds(200, 60) {
+						ctx, cancel := context.WithTimeout(t.Context(), time.Duration(1+(n*7+i*3)%40)*time.Millisecond)
+						err := r.Do(ctx, []string{"x"}, ttl, func(ctx context.Context, l *redlock.Lock) error {
+							if !inside.TryLock() {
+								t.Error("two at a time")
+							}
+							assert.Greater(t, l.Fence(), fence)
+							fence = l.Fence()
+							time.Sleep(time.Duration((n+i)%3) * time.Millisecond)
+							inside.Unlock()
+							return ctx.Err()
+						}, redlock.WithFencing(), redlock.WithTurn(10*time.Millisecond), redlock.WithRetryCount(-1))
+						cancel()
+						if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+							t.Error(err)
+						}
+					}
+				})
+			}
+		}
+		all.Wait()
+		time.Sleep(time.Second)
+		requireNoKeys(t, c)
+	})
+}
