@@ -11,10 +11,14 @@ import (
 func (w *world) begins(c *caller) {
 	c.began = w.now
 	p := w.procs[c.process]
-	behind := false
+	behind, resting := false, false
 	if !c.tries {
 		c.w = w.waiter(c)
-		w.do(p, func(q *Queue) { behind, _ = q.JoinBehind(c.w) })
+		w.do(p, func(q *Queue) { behind, resting = q.JoinBehind(c.w) })
+	}
+	if resting {
+		c.phase = rests
+		return
 	}
 	if behind {
 		w.startsToWait(c, nil)
@@ -34,14 +38,21 @@ func (w *world) begins(c *caller) {
 	w.asks(c, request{})
 }
 
-func (w *world) waiter(c *caller) *Waiter {
-	var keys []any
+func (w *world) keysOf(c *caller) (keys []any) {
 	for r := range resources {
 		if in(c.wants, r) {
 			keys = append(keys, key(r))
 		}
 	}
-	return NewWaiter(keys, c.delay, w.at(), func() { c.signal = true })
+	return keys
+}
+
+func (w *world) waiter(c *caller) *Waiter {
+	u := NewWaiter(w.keysOf(c), c.delay, w.at(), func() { c.signal = true })
+	if c.turn > 0 {
+		u.Caller = c
+	}
+	return u
 }
 
 func (w *world) asks(c *caller, q request) {
@@ -113,13 +124,30 @@ func (w *world) due(c *caller) (at time.Duration, any bool) {
 // looks has a call do what is due, or sleep until something is.
 func (w *world) looks(c *caller) {
 	p := w.procs[c.process]
-	c.s, c.signal, c.alarm = p.q.State(c.w), false, 0
+	if c.phase == rests {
+		if c.signal = false; !w.receives(c) {
+			w.startsToWait(c, nil)
+		}
+		return
+	}
+	s, passed := p.q.Sleep(c.w)
+	if passed != nil {
+		w.gets(c, passed.(*caller))
+		return
+	}
+	c.s, c.signal, c.alarm = s, false, 0
 	why, at := c.t.Due(c.s)
 	c.why = why
 	switch {
 	case at.IsZero():
+		return
 	case at.After(w.at()):
 		c.alarm = at.Sub(epoch)
+		return
+	case w.receives(c):
+		w.wrong("a call is passed a lock as it looks")
+	}
+	switch {
 	case why == ByKeep:
 		w.do(p, func(q *Queue) { q.PassOn(c.w) })
 		w.checkPause(c)
@@ -146,6 +174,7 @@ func (w *world) looks(c *caller) {
 func (w *world) turnedAway(c *caller) {
 	p := w.procs[c.process]
 	c.s = p.q.State(c.w)
+	p.q.Wake(c.w)
 	c.why, _ = c.t.Due(c.s)
 	w.do(p, func(q *Queue) { q.Begin(c.w, p.listens) })
 	tick := c.why == ByTick
@@ -211,7 +240,10 @@ func (w *world) heard(c *caller, a *answer) {
 	switch {
 	case a.got:
 		if !c.first {
+			w.beginsTurn(c)
 			w.do(p, func(q *Queue) { q.Leave(c.w, true, w.at()) })
+		} else {
+			w.beginsTurn(c)
 		}
 		c.phase = holds
 		w.checkOrder(c)
@@ -290,6 +322,9 @@ func (w *world) checkPause(c *caller) {
 // givesUp has a call end without a lock.
 func (w *world) givesUp(c *caller) {
 	p := w.procs[c.process]
+	if c.w != nil && w.receives(c) { // It was given just then.
+		return
+	}
 	if c.phase == asking {
 		p.out = append(p.out, request{kind: releases, token: c.token, wants: c.wants, wakes: true})
 		if !c.first && c.s.Head {
@@ -305,8 +340,11 @@ func (w *world) givesUp(c *caller) {
 // unlocks has a call release its lock.
 func (w *world) unlocks(c *caller) {
 	p := w.procs[c.process]
-	p.out = append(p.out, request{kind: releases, token: c.token, wants: c.wants, wakes: true, unlock: true})
 	c.phase = over
+	if w.passesOn(c) {
+		return
+	}
+	p.out = append(p.out, request{kind: releases, token: c.token, wants: c.wants, wakes: true, unlock: true})
 }
 
 // hearsNews has a process hear the next message of a node.
@@ -324,7 +362,9 @@ func (w *world) hearsNews(k, i int) {
 }
 
 // isInLine reports whether a call is in the lines of its process.
-func (w *world) isInLine(c *caller) bool { return (c.phase == waits || c.phase == asking) && !c.first }
+func (w *world) isInLine(c *caller) bool {
+	return (c.phase == rests || c.phase == waits || c.phase == asking) && !c.first
+}
 
 // checkOrder has calls of one process for the same get their locks in the order in which they have begun to wait.
 func (w *world) checkOrder(c *caller) {
@@ -332,7 +372,7 @@ func (w *world) checkOrder(c *caller) {
 		return
 	}
 	for _, o := range w.calls {
-		if o.process == c.process && o.wants == c.wants && o.w != nil && !o.first && (o.phase == waits || o.phase == asking) && o.began < c.began {
+		if o.process == c.process && o.wants == c.wants && o.w != nil && w.isInLine(o) && o.began < c.began {
 			w.wrong("a call gets the lock before one of its process that has waited longer")
 		}
 	}

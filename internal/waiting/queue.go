@@ -256,7 +256,8 @@ func (g *resourceQueue) notifyAll() {
 
 // State returns how things stand with w, which is in line.
 func (q *Queue) State(w *Waiter) State {
-	s := State{Head: w.head, Now: w.now && q.turnOf(w) == nil, TryAt: w.tryAt, KeepUntil: w.keepUntil}
+	s := State{Head: w.head && q.turnOf(w) == nil, TryAt: w.tryAt, KeepUntil: w.keepUntil}
+	s.Now = s.Head && w.now
 	for _, key := range w.keys {
 		g := q.byKey[key]
 		s.Alone = s.Alone || !g.first().head || g.mixed

@@ -35,6 +35,7 @@ const (
 	turnAway
 	listen
 	strangerUnlocks
+	endTurn
 	pass
 )
 
@@ -57,18 +58,25 @@ func (w *world) moves() (all []move) {
 			if at, any := w.due(c); any && at <= w.now {
 				m.what = act
 				all = append(all, m)
+				if c.isPassed() {
+					continue
+				}
 				s := w.procs[c.process].q.State(c.w)
 				if why, at := c.t.Due(s); s.Head && w.done.turned < w.turned && why != ByTick && !at.After(w.at()) {
 					m.what = turnAway
 					all = append(all, m)
 				}
 			}
+		case rests:
+			if m.what = act; c.signal {
+				all = append(all, m)
+			}
 		case holds:
 			if m.what = unlock; c.dies == 0 {
 				all = append(all, m)
 			}
 		}
-		if (c.phase == waits || c.phase == asking) && w.done.giveUps < w.giveUps && !in(w.stay, k) {
+		if (c.phase == waits || c.phase == asking || c.phase == rests) && w.done.giveUps < w.giveUps && !in(w.stay, k) {
 			m.what = giveUp
 			all = append(all, m)
 		}
@@ -85,6 +93,10 @@ func (w *world) moves() (all []move) {
 		}
 		if !p.listens && p.wants && !w.never {
 			m.what = listen
+			all = append(all, m)
+		}
+		if len(p.turns) > 0 && !w.at().Before(p.turns[0].ends) {
+			m.what = endTurn
 			all = append(all, m)
 		}
 		for i := range p.news {
@@ -117,8 +129,14 @@ func (w *world) isBusy() bool {
 		if len(p.out)+len(p.back) > 0 || !p.listens && p.wants && !w.never || slices.ContainsFunc(p.news, func(n []news) bool { return len(n) > 0 }) {
 			return true
 		}
+		if len(p.turns) > 0 && !w.at().Before(p.turns[0].ends) {
+			return true
+		}
 	}
 	for _, c := range w.calls {
+		if c.phase == rests && c.signal {
+			return true
+		}
 		if c.phase == waits {
 			if at, any := w.due(c); any && at <= w.now {
 				return true
@@ -151,6 +169,13 @@ func (w *world) next() (next time.Duration) {
 			}
 		}
 	}
+	for _, p := range w.procs {
+		if len(p.turns) > 0 {
+			if left := p.turns[0].ends.Sub(w.at()); next == 0 || left < next {
+				next = left
+			}
+		}
+	}
 	for _, n := range w.nodes {
 		for _, s := range n { // Until then nothing is free.
 			if left := s.until - w.now; s.until != 0 && left > 0 && next > 0 {
@@ -164,7 +189,7 @@ func (w *world) next() (next time.Duration) {
 // checkEnd has nobody sleep for ever where nothing can happen any more.
 func (w *world) checkEnd() {
 	for _, c := range w.calls {
-		if c.phase == waits && w.isFree(c.wants) && w.next() == 0 {
+		if (c.phase == waits || c.phase == rests) && !c.isPassed() && w.isFree(c.wants) && w.next() == 0 {
 			w.wrong("a call sleeps for ever")
 		}
 	}
@@ -209,6 +234,8 @@ func (w *world) does(m move) {
 		for i := range w.nodes {
 			w.nodes[i].release(w, i, request{token: 1, wants: w.held, wakes: !w.silent})
 		}
+	case endTurn:
+		w.endsTurn(k)
 	case pass:
 		w.pass()
 	}
@@ -250,6 +277,9 @@ func (w *world) wakes(c *caller) time.Time {
 // settle has calls look that will find nothing to do. None sleeps past what is due.
 func (w *world) settle() {
 	for _, c := range w.calls {
+		if c.isPassed() {
+			continue
+		}
 		if c.phase == waits {
 			w.checkAlone(c)
 		}
@@ -275,7 +305,7 @@ func (w *world) pass() {
 		w.done.passes++
 	}
 	for _, c := range w.calls {
-		if c.phase != waits || !w.isFree(c.wants) {
+		if c.phase != waits || c.isPassed() || !w.isFree(c.wants) {
 			c.idle = 0
 			continue
 		}
@@ -320,7 +350,7 @@ func (w *world) checkLines() {
 		}
 		for r := range resources {
 			if slices.ContainsFunc(w.calls, func(c *caller) bool {
-				return c.process == k && in(c.wants, r) && (c.phase == waits || c.phase == asking)
+				return c.process == k && in(c.wants, r) && (c.phase == rests || c.phase == waits || c.phase == asking)
 			}) {
 				continue
 			}
@@ -394,7 +424,7 @@ var names = [...]string{
 	begin: "call %d begins", carry: "the nodes carry out a request of process %d", hear: "process %d hears an answer",
 	hearNews: "process %d hears a message", loseNews: "process %d misses a message", act: "call %d looks",
 	unlock: "call %d unlocks", turnAway: "call %d is turned away", giveUp: "call %d gives up", listen: "process %d listens",
-	strangerUnlocks: "the stranger unlocks", pass: "time passes",
+	strangerUnlocks: "the stranger unlocks", endTurn: "a turn of process %d ends", pass: "time passes",
 }
 
 func tell(l limits, moves []move, why string) (story []string) {
@@ -492,9 +522,13 @@ func (k *keyed) text(d string) {
 }
 
 func (k *keyed) waiter(c *caller) {
-	if c.phase != waits && c.phase != asking || c.w == nil {
+	if c.place != nil {
+		k.at(c.place.ends)
+	}
+	if c.phase != waits && c.phase != asking && c.phase != rests || c.w == nil {
 		return
 	}
+	k.flag(c.w.sleeps, c.w.passed != nil)
 	k.flag(c.w.head, c.w.now)
 	k.at(c.w.tryAt, c.w.keepUntil)
 	k.text(c.w.keptFor)
@@ -512,7 +546,7 @@ func (k *keyed) process(p *process) {
 	for _, t := range p.gave {
 		k.num(int(max(t-k.w.now, 0)))
 	}
-	k.num(len(p.out), len(p.back))
+	k.num(len(p.out), len(p.back), len(p.turns))
 	for _, q := range p.out {
 		k.request(&q)
 	}
@@ -542,6 +576,11 @@ func (k *keyed) process(p *process) {
 		k.num(g.line.Len())
 		for e := g.line.Front(); e != nil; e = e.Next() {
 			k.num(slices.IndexFunc(k.w.calls, func(c *caller) bool { return c.w == e.Value.(*Waiter) }))
+		}
+		k.flag(g.turn != nil)
+		if g.turn != nil {
+			k.at(g.turn.ends)
+			k.num(len(g.turn.resting), len(g.turn.keys))
 		}
 		k.flag(g.answer != nil, g.mixed, g.inLine, g.heard.used)
 		k.at(g.answered, g.yield, g.used)
@@ -606,6 +645,16 @@ var worlds = []named{
 	{"another holder stays", limits{calls: []plan{{process: 0, wants: x}, {process: 1, wants: x, tries: true}}, held: x, dies: 20 * ms, lateCalls: true, passes: 3, patience: soon}},
 	{"the holder dies, but not on one node", limits{nodes: 3, calls: []plan{{process: 0, wants: x}}, held: x, dies: 20 * ms, longOn: 1, swift: true, passes: 3, patience: soon}},
 	{"another holder dies", limits{calls: []plan{{process: 0, wants: x}, {process: 1, wants: x, tries: true, dies: 20 * ms}}, held: x, dies: 20 * ms, lateCalls: true, passes: 4, patience: soon}},
+	{"turns of a process", limits{calls: []plan{{process: 0, wants: x, turn: 10 * ms}, {process: 0, wants: x, turn: 10 * ms}, {process: 0, wants: x, turn: 10 * ms}}, swift: true, lateCalls: true, passes: 3, patience: soon}},
+	{"turns beside another process", limits{calls: []plan{{process: 0, wants: x, turn: 10 * ms}, {process: 0, wants: x, turn: 10 * ms}, {process: 1, wants: x, turn: 10 * ms}}, swift: true, lateCalls: true, passes: 3, patience: soon}},
+	{"turns, and one that takes no part", limits{calls: []plan{{process: 0, wants: x, turn: 10 * ms}, {process: 0, wants: x}, {process: 0, wants: x, turn: 10 * ms}}, swift: true, lateCalls: true, passes: 2, patience: soon}},
+	{"turns, and who gives up", limits{calls: []plan{{process: 0, wants: x, turn: 10 * ms}, {process: 0, wants: x, turn: 10 * ms}, {process: 0, wants: x, turn: 10 * ms}}, swift: true, giveUps: 1, passes: 2, patience: soon}},
+	{"turns that other resources end", limits{calls: []plan{{process: 0, wants: x, turn: 10 * ms}, {process: 0, wants: xy, turn: 10 * ms}, {process: 0, wants: x, turn: 10 * ms}}, swift: true, lateCalls: true, passes: 2, patience: soon}},
+	{"turns of two processes", limits{calls: []plan{{process: 0, wants: x, turn: 10 * ms}, {process: 0, wants: x, turn: 10 * ms}, {process: 1, wants: x, turn: 10 * ms}, {process: 1, wants: x, turn: 10 * ms}}, swift: true, prompt: true, lateCalls: true, passes: 3, patience: soon}},
+	{"turns on three nodes", limits{nodes: 3, calls: []plan{{process: 0, wants: x, turn: 10 * ms}, {process: 0, wants: x, turn: 10 * ms}, {process: 1, wants: x, turn: 10 * ms}}, orderly: true, prompt: true, passes: 2, patience: soon}},
+	{"turns, and who is turned away", limits{calls: []plan{{process: 0, wants: x, turn: 10 * ms}, {process: 0, wants: x, turn: 10 * ms}, {process: 1, wants: x}}, turned: 1, swift: true, lateCalls: true, passes: 3, patience: soon + 25*ms}},
+	{"turns of both resources", limits{calls: []plan{{process: 0, wants: xy, turn: 10 * ms}, {process: 0, wants: xy, turn: 10 * ms}, {process: 0, wants: y, turn: 10 * ms}}, swift: true, lateCalls: true, passes: 3, patience: soon}},
+	{"turns after a loss", limits{calls: []plan{{process: 0, wants: x, turn: 10 * ms, dies: 5 * ms}, {process: 0, wants: x, turn: 10 * ms}, {process: 0, wants: x, turn: 10 * ms}}, swift: true, lateCalls: true, passes: 3, patience: soon + 10*ms}},
 	{"x and xy", limits{calls: []plan{{process: 0, wants: x}, {process: 1, wants: xy}}, held: xy, passes: 2, patience: soon}},
 	{"x, y and xy", limits{swift: true, calls: []plan{{process: 0, wants: xy}, {process: 0, wants: x}, {process: 0, wants: y}}, held: xy, passes: 2, patience: soon}},
 }

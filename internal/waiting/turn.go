@@ -61,6 +61,7 @@ func (q *Queue) Next(t *Turn, now time.Time) *Waiter {
 
 // Pass gives w, which Next has returned, what is passed on to it, and takes it out of its lines.
 func (q *Queue) Pass(t *Turn, w *Waiter, what any, now time.Time) {
+	w.inLine = false // Nodes that it has got in line on have not been told.
 	q.Leave(w, true, now)
 	if len(t.resting) > 0 && t.resting[0] == w {
 		t.resting[0], t.resting = nil, t.resting[1:]
@@ -80,7 +81,7 @@ func (q *Queue) EndTurn(t *Turn) {
 	for _, key := range t.keys {
 		if g := q.byKey[key]; g != nil && g.turn == t {
 			g.turn = nil
-			if w := g.first(); w != nil && w.head && w.now {
+			if w := g.first(); w != nil && w.head {
 				w.notify()
 			}
 		}

@@ -46,7 +46,7 @@ func (w *Waiter) Began() time.Time { return w.began }
 
 // A State is how things stand with a waiter.
 type State struct {
-	Head      bool      // it is first in all its lines: it asks the nodes
+	Head      bool      // it is first in all its lines, and no turn it takes part in lasts: it asks the nodes
 	Now       bool      // it is to try at once: it has become head, or can get in line on the nodes now
 	Alone     bool      // nobody may ask as often as it would: a line of its has no head, or several retry delays
 	TryAt     time.Time // when it is to try because of a release; zero: of none

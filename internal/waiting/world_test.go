@@ -23,6 +23,7 @@ type plan struct {
 	delay   time.Duration // between its timed retries; 0: a long time
 	tries   bool          // it makes one attempt
 	dies    time.Duration // its lock lives for so long, and it never releases it; 0: it may
+	turn    time.Duration // it takes part in turns of that length; 0: it does not
 }
 
 // Limits say how a world is, and how often what may happen.
@@ -73,6 +74,7 @@ type process struct {
 	listens bool
 	wants   bool                     // to
 	gave    [resources]time.Duration // it has woken another one: until then its newcomers do not ask at once
+	turns   []*Turn                  // those whose timers run
 }
 
 // A request is one that all nodes carry out, or a pass.
@@ -155,11 +157,13 @@ type caller struct {
 	signal    bool          // it is to look
 	alarm     time.Duration // when it looks by itself; 0: never
 	idle      time.Duration // for how long what it waits for is free
+	place     *Turn         // of its lock; nil: it has none, or none with turns
 }
 
 const (
 	planned = iota
 	asking
+	rests
 	waits
 	holds
 	over
