@@ -363,7 +363,7 @@ func (w *world) hearsNews(k, i int) {
 
 // isInLine reports whether a call is in the lines of its process.
 func (w *world) isInLine(c *caller) bool {
-	return (c.phase == rests || c.phase == waits || c.phase == asking) && !c.first
+	return (c.phase == rests || c.phase == waits || c.phase == asking) && !c.first && !c.isPassed()
 }
 
 // checkOrder has calls of one process for the same get their locks in the order in which they have begun to wait.
