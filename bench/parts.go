@@ -23,6 +23,7 @@ var parts = []part{
 	{"resets", resets, nil}, // faulty.go
 	{"coldstart", onNodes(coldStart, testcluster.WithArgs("--requirepass", benchPassword)), nil},
 	{"contention", contention, []string{"contention", "fairness"}},
+	{"hot", hot, nil},
 	{"semaphore", permits, nil},
 	{"handon", onNodes(handon), nil},
 	{"expiry", onNodes(expiry), nil},

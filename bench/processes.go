@@ -21,7 +21,7 @@ const asChild = "child"
 
 // An order is what a child process is to do.
 type order struct {
-	Role       string // contend, permits, hand, hold
+	Role       string // contend, permits, hand, hold, hot
 	Client     string
 	Addrs      []string
 	Resources  []string
@@ -30,6 +30,7 @@ type order struct {
 	TTL        time.Duration
 	Goroutines int
 	Hold       time.Duration
+	Turn       time.Duration // hot: 0: none
 	From, To   time.Time
 	Counted    time.Time // turns that were asked for before it are not told
 }
@@ -76,15 +77,24 @@ func obey(orders []order) (turns []possession, err error) {
 }
 
 func obeyed(o order) (turns []possession, err error) {
-	p, err := startChild(o)
+	line, err := told(o)
 	if err != nil {
 		return nil, err
 	}
-	line, err := p.Line()
-	if err = errors.Join(err, p.Close()); err != nil {
-		return nil, fmt.Errorf("child process: %w", err)
-	}
 	return turns, json.Unmarshal([]byte(line), &turns)
+}
+
+// told runs a process, and returns what it says.
+func told(o order) (line string, err error) {
+	p, err := startChild(o)
+	if err != nil {
+		return "", err
+	}
+	line, err = p.Line()
+	if err = errors.Join(err, p.Close()); err != nil {
+		return "", fmt.Errorf("child process: %w", err)
+	}
+	return line, nil
 }
 
 // carryOut is what a child process does.
@@ -102,6 +112,8 @@ func carryOut(in io.Reader, out io.Writer) error {
 		return handOn(o, lines, out)
 	case "hold":
 		return hold(o, out)
+	case "hot":
+		return heatUp(o, out)
 	}
 	do := contend
 	if o.Role == "permits" {

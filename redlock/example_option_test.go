@@ -8,6 +8,7 @@ import (
 	"log"
 	"log/slog"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -182,6 +183,26 @@ func ExampleWithPolling() {
 	defer lock.Unlock(ctx)
 	fmt.Println("locked")
 	// Output: locked
+}
+
+// A resource that many goroutines of a process want all the time: for 10 ms they hand the lock on among themselves.
+func ExampleWithTurn() {
+	var all sync.WaitGroup
+	count := 0
+	for range 8 {
+		all.Go(func() {
+			err := r.Do(ctx, []string{"hot"}, 10*time.Second, func(context.Context, *redlock.Lock) error {
+				count++
+				return nil
+			}, redlock.WithTurn(10*time.Millisecond))
+			if err != nil {
+				log.Fatal(err)
+			}
+		})
+	}
+	all.Wait()
+	fmt.Println(count)
+	// Output: 8
 }
 
 // Clocks that are less exact than the default allows for: 10 % of the ttl is given up.

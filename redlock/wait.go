@@ -20,11 +20,17 @@ var errNoRetry = errors.New("a function of WithRetryIf or WithRetryBackoff has n
 func (a *acquisition) lock(ctx context.Context) (l *Lock, err error) {
 	a.inTurn = a.o.turn > 0 && !a.o.polling && a.o.retryCount != 0
 	ctx = a.r.begin(ctx, OpLock, a.resources)
-	err = &waitError{op: OpLock, resources: a.resources, cause: errNoRetry}
-	defer func() { a.tell(ctx, l, err) }()
+	returned := false
+	defer func() {
+		if !returned {
+			err = &waitError{op: OpLock, resources: a.resources, cause: errNoRetry}
+		}
+		a.tell(ctx, l, err)
+	}()
 	if l, err = a.attemptsInTime(ctx); err != nil && a.o.retryCount != 0 {
 		a.nameOwn(err)
 	}
+	returned = true
 	return l, err
 }
 

@@ -209,7 +209,8 @@ func (q *Queue) Leave(w *Waiter, got bool, now time.Time) {
 	if len(w.places) == 0 { // It was passed a lock.
 		return
 	}
-	firsts := make([]bool, len(w.keys))
+	var space [4]bool
+	firsts := append(space[:0], make([]bool, len(w.keys))...)
 	for i, key := range w.keys {
 		g := q.byKey[key]
 		g.used = now
