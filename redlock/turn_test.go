@@ -267,6 +267,47 @@ func TestTurnEndsWithTheLock(t *testing.T) {
 	})
 }
 
+// Nothing is passed on of a lock beside which this process has got another one: nodes must have lost it.
+func TestTurnEndsWithTheNextOne(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		l := lockInTurn(t, r)
+		for _, n := range c.Nodes {
+			do(t, n, "DEL", "x")
+		}
+		both, err := r.Lock(t.Context(), []string{"x", "y"}, ttl, inTurns()...)
+		require.NoError(t, err)
+		w := startLock(t, r, []string{"x"}, inTurns()...)
+		require.ErrorIs(t, l.Unlock(t.Context()), redlock.ErrLost)
+		require.NoError(t, both.Unlock(t.Context()))
+		require.NoError(t, w.got(t).Unlock(t.Context()))
+		assert.Zero(t, r.Stats().Passed)
+	})
+}
+
+// A turn may be longer than anything else that is remembered of a line in which nobody waits.
+func TestTurnIsNotForgotten(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		long := append(slowly(), redlock.WithTurn(time.Minute))
+		l, err := r.Lock(t.Context(), []string{"x"}, time.Hour, long...)
+		require.NoError(t, err)
+		time.Sleep(10 * time.Second)
+		require.NoError(t, tryLock(t, r, []string{"y"}, ttl).Unlock(t.Context()))
+		require.NoError(t, waitLock(t, r, []string{"z"}, ttl).Unlock(t.Context()))
+		w := make(chan *redlock.Lock)
+		go func() {
+			next, err := r.Lock(t.Context(), []string{"x"}, time.Hour, long...)
+			assert.NoError(t, err)
+			w <- next
+		}()
+		synctest.Wait()
+		require.NoError(t, l.Unlock(t.Context()))
+		require.NoError(t, (<-w).Unlock(t.Context()))
+		assert.EqualValues(t, 1, r.Stats().Passed)
+	})
+}
+
 // An extension that was under way when the lock was passed on is the next one's: its success, and the loss that it shows.
 func TestTurnInheritsAnExtension(t *testing.T) {
 	for _, lost := range []bool{false, true} {

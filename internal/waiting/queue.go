@@ -111,7 +111,7 @@ func (q *Queue) sweep(now time.Time) {
 	}
 	q.swept = now
 	for key, g := range q.byKey {
-		if g.line.Len() == 0 && now.Sub(g.used) > linger {
+		if g.line.Len() == 0 && g.turn == nil && now.Sub(g.used) > linger {
 			delete(q.byKey, key)
 		}
 	}
