@@ -58,7 +58,7 @@ func (l *Lock) passOn() bool {
 	l.r.line.Do(func(q *waiting.Queue, now time.Time) {
 		w := q.Next(t.place, now)
 		if w != nil && !t.lost.Load() && l.r.calls.Ended(context.Background()) == nil {
-			if a := w.Caller.(*waiter).a; l.rules.MayPass(&t.rules, a.terms.validity, now) {
+			if a := w.Caller.(*waiter).a; l.suits(a) && l.rules.MayPass(&t.rules, a.terms.validity, now) {
 				q.Pass(t.place, w, t.pass(l, a, now), now)
 				l.released.passed = true
 				return
@@ -70,6 +70,12 @@ func (l *Lock) passOn() bool {
 		t.timer.Stop()
 	}
 	return l.released.passed
+}
+
+// suits reports whether l is what a caller has asked for: with a fence or without, and with an end that leaves no less to
+// clocks than its own drift factor does.
+func (l *Lock) suits(a *acquisition) bool {
+	return (a.counters == nil) == (l.claim.counters == nil) && a.terms.factor <= l.terms.factor
 }
 
 // pass makes the lock of the caller a that l is passed on to. l.mu is held.
