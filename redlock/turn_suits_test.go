@@ -48,3 +48,20 @@ func TestTurnPassesOnlyWhatWasAskedFor(t *testing.T) {
 		})
 	}
 }
+
+// A caller that rests until it is passed the lock waits like any other, and the holder hears of it at once.
+func TestTurnTellsTheHolderWhoRests(t *testing.T) {
+	testkit.WithWarm(t, 3, func(t *testing.T, _ *testcluster.Cluster, r *redlock.Redlock) {
+		turn := redlock.WithTurn(50 * time.Millisecond)
+		l := testkit.WaitLock(t, r, []string{"a"}, time.Second, turn)
+		wanted := l.Wanted()
+		go func() { _ = testkit.WaitLock(t, r, []string{"a"}, time.Second, turn).Unlock(t.Context()) }()
+		synctest.Wait()
+		select {
+		case <-wanted:
+		default:
+			require.Fail(t, "the holder has not heard of it")
+		}
+		require.NoError(t, l.Unlock(t.Context()))
+	})
+}

@@ -61,6 +61,7 @@ func (a *acquisition) attempts(ctx context.Context) (l *Lock, err error) {
 		rests := false
 		r.line.Do(func(q *waiting.Queue, _ time.Time) { behind, rests = q.JoinBehind(w.queued) })
 		if rests {
+			r.wantHeld(a.resources)
 			if l = w.rest(ctx); l != nil {
 				return l, nil
 			}
