@@ -59,7 +59,7 @@ func (a *acquisition) attempts(ctx context.Context) (l *Lock, err error) {
 	if !r.line.IsEmpty() {
 		w = a.newWaiter(began)
 		rests := false
-		r.line.Do(func(q *waiting.Queue, _ time.Time) { behind, rests = q.JoinBehind(w.queued) })
+		r.line.DoAt(began, func(q *waiting.Queue, _ time.Time) { behind, rests = q.JoinBehind(w.queued) })
 		if rests {
 			r.wantHeld(a.resources)
 			if l = w.rest(ctx); l != nil {

@@ -28,7 +28,20 @@ func (l *Line) IsEmpty() bool { return l.known.Load() == 0 }
 // Do has f use the queue, now, and then passes on what is to be.
 func (l *Line) Do(f func(q *waiting.Queue, now time.Time)) {
 	l.mu.Lock()
-	f(l.rules, time.Now())
+	l.doLocked(time.Now(), f)
+	l.mu.Unlock()
+}
+
+// DoAt is Do for what has happened then. To look at the clock is a good part of what it takes to use the queue.
+func (l *Line) DoAt(then time.Time, f func(q *waiting.Queue, now time.Time)) {
+	l.mu.Lock()
+	l.doLocked(then, f)
+	l.mu.Unlock()
+}
+
+// doLocked is Do at a time. mu is held.
+func (l *Line) doLocked(now time.Time, f func(q *waiting.Queue, now time.Time)) {
+	f(l.rules, now)
 	passes := l.rules.Passes()
 	if n := int32(l.rules.Resources()); n != l.known.Load() { // Those who only read it are on other processors.
 		l.known.Store(n)
@@ -37,5 +50,4 @@ func (l *Line) Do(f func(q *waiting.Queue, now time.Time)) {
 	for _, p := range passes {
 		l.pass(p)
 	}
-	l.mu.Unlock()
 }
