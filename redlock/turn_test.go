@@ -206,6 +206,35 @@ func TestTurnPassesNobodyBy(t *testing.T) {
 		require.NoError(t, l.Unlock(t.Context()))
 		requireInOrder(t, plain, w)
 	})
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) { // Who is first in one of its lines only.
+		r := newRedlock(t, c)
+		l, err := r.Lock(t.Context(), []string{"x", "y"}, ttl, inTurns()...)
+		require.NoError(t, err)
+		y := startLock(t, r, []string{"y"}, slowly()...)
+		both := startLock(t, r, []string{"x", "y"}, inTurns()...)
+		require.NoError(t, l.Unlock(t.Context()))
+		requireInOrder(t, y, both)
+	})
+}
+
+// Retries are counted from the end of the turn, and those that have come in it count them, too.
+func TestTurnAndRetries(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		l := lockInTurn(t, r)
+		began := time.Now()
+		var all sync.WaitGroup
+		for range 3 {
+			all.Go(func() {
+				_, err := r.Lock(t.Context(), []string{"x"}, ttl, append(every(100*time.Millisecond, 3), redlock.WithTurn(oneTurn))...)
+				assert.ErrorIs(t, err, redlock.ErrTaken)
+				assert.InDelta(t, oneTurn+300*time.Millisecond, time.Since(began), float64(10*time.Millisecond))
+				assert.GreaterOrEqual(t, quorumError(t, err).Attempt, 3)
+			})
+		}
+		all.Wait()
+		require.NoError(t, l.Unlock(t.Context()))
+	})
 }
 
 // A caller that gives up is passed by, also one that does so as it is first; and so is nobody's lock forgotten.
