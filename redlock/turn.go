@@ -1,7 +1,6 @@
 package redlock
 
 import (
-	"context"
 	"sync/atomic"
 	"time"
 
@@ -57,7 +56,7 @@ func (l *Lock) passOn() bool {
 	defer l.mu.Unlock()
 	l.r.line.Do(func(q *waiting.Queue, now time.Time) {
 		w := q.Next(t.place, now)
-		if w != nil && !t.lost.Load() && l.r.calls.Ended(context.Background()) == nil {
+		if w != nil && !t.lost.Load() && !l.r.calls.IsClosing() {
 			if a := w.Caller.(*waiter).a; l.suits(a) && l.rules.MayPass(&t.rules, a.terms.validity, now) {
 				q.Pass(t.place, w, t.pass(l, a, now), now)
 				l.released.passed = true

@@ -41,11 +41,11 @@ func requirePassed(t *testing.T, l *redlock.Lock, w *waitingLock) *redlock.Lock 
 	return next
 }
 
-// values are the tokens of a resource, by node; empty where it is free.
-func values(t *testing.T, c *testcluster.Cluster, resource string) (all []string) {
+// values are the tokens of x, by node; empty where it is free.
+func values(t *testing.T, c *testcluster.Cluster) (all []string) {
 	t.Helper()
 	for _, n := range c.Nodes {
-		all = append(all, keys(t, n)[resource].Value)
+		all = append(all, keys(t, n)["x"].Value)
 	}
 	return all
 }
@@ -57,7 +57,7 @@ func TestTurnPassesALockOn(t *testing.T) {
 		first := lockInTurn(t, r, redlock.WithOwner("first"))
 		second := startLock(t, r, []string{"x"}, inTurns(redlock.WithOwner("second"))...)
 		third := startLock(t, r, []string{"x"}, inTurns()...)
-		stored := values(t, c, "x")
+		stored := values(t, c)
 		rec.Take()
 		var asked atomic.Int64
 		for _, n := range c.Nodes {
@@ -71,7 +71,8 @@ func TestTurnPassesALockOn(t *testing.T) {
 		assert.Equal(t, first.Holder(), l.Holder(), "as nodes show it")
 		assert.Equal(t, 1, l.Attempts())
 		assert.NotEqual(t, first.Token(), l.Token())
-		assert.Equal(t, l.Token(), l.Token())
+		token := l.Token()
+		assert.Equal(t, token, l.Token())
 		assert.NotContains(t, stored, first.Token())
 		assert.NotContains(t, stored, l.Token())
 
@@ -80,7 +81,7 @@ func TestTurnPassesALockOn(t *testing.T) {
 		require.NoError(t, first.Unlock(t.Context()), "once more")
 		synctest.Wait()
 		assert.Zero(t, asked.Load(), "no node was asked")
-		assert.Equal(t, stored, values(t, c, "x"))
+		assert.Equal(t, stored, values(t, c))
 		require.NoError(t, l.Err())
 
 		last := requirePassed(t, l, third)
@@ -189,7 +190,7 @@ func TestTurnIsForThoseThatWaitForTheSame(t *testing.T) {
 		l, err := r.TryLock(t.Context(), []string{"x"}, ttl, redlock.WithTurn(oneTurn))
 		require.NoError(t, err)
 		w := startLock(t, r, []string{"x"}, inTurns()...)
-		assert.Contains(t, values(t, c, "x"), l.Token())
+		assert.Contains(t, values(t, c), l.Token())
 		require.NoError(t, l.Unlock(t.Context()))
 		require.NoError(t, w.got(t).Unlock(t.Context()))
 		assert.Zero(t, r.Stats().Passed)
@@ -227,7 +228,7 @@ func TestTurnAndRetries(t *testing.T) {
 		for range 3 {
 			all.Go(func() {
 				_, err := r.Lock(t.Context(), []string{"x"}, ttl, append(every(100*time.Millisecond, 3), redlock.WithTurn(oneTurn))...)
-				assert.ErrorIs(t, err, redlock.ErrTaken)
+				require.ErrorIs(t, err, redlock.ErrTaken)
 				assert.InDelta(t, oneTurn+300*time.Millisecond, time.Since(began), float64(10*time.Millisecond))
 				assert.GreaterOrEqual(t, quorumError(t, err).Attempt, 3)
 			})
@@ -389,11 +390,11 @@ func TestTurnPassesRepairsOn(t *testing.T) {
 		time.Sleep(50 * time.Microsecond)
 		next := requirePassed(t, l, w)
 		time.Sleep(100 * time.Millisecond)
-		assert.NotEmpty(t, values(t, c, "x")[0])
+		assert.NotEmpty(t, values(t, c)[0])
 		do(t, c.Nodes[0], "FLUSHALL")
 		require.NoError(t, next.Extend(t.Context(), ttl))
 		time.Sleep(100 * time.Millisecond)
-		assert.NotEmpty(t, values(t, c, "x")[0])
+		assert.NotEmpty(t, values(t, c)[0])
 		require.NoError(t, next.Unlock(t.Context()))
 	})
 }
@@ -578,5 +579,59 @@ func TestTurnsOfManyCallers(t *testing.T) {
 		all.Wait()
 		time.Sleep(time.Second)
 		requireNoKeys(t, c)
+	})
+}
+
+// A caller that has asked for a fence, or for more room for clocks, must not be passed a lock without.
+func TestTurnPassesOnlyWhatWasAskedFor(t *testing.T) {
+	for name, tt := range map[string]struct {
+		first, next    []redlock.Option
+		passed, fenced bool
+	}{
+		"the same":              {nil, nil, true, false},
+		"both fences":           {[]redlock.Option{redlock.WithFencing()}, []redlock.Option{redlock.WithFencing()}, true, true},
+		"the next wants one":    {nil, []redlock.Option{redlock.WithFencing()}, false, true},
+		"the next wants none":   {[]redlock.Option{redlock.WithFencing()}, nil, false, false},
+		"a larger drift factor": {nil, []redlock.Option{redlock.WithDriftFactor(0.05)}, false, false},
+		"a smaller one":         {nil, []redlock.Option{redlock.WithDriftFactor(0.005)}, true, false},
+	} {
+		runWithWarm(t, name, 3, func(t *testing.T, _ *testcluster.Cluster, r *redlock.Redlock) {
+			// Numbers below a fence are known to be free if somebody has had the resource some time before.
+			require.NoError(t, lockOnAll(t, r, []string{"a"}, time.Second, redlock.WithFencing()).Unlock(t.Context()))
+			time.Sleep(time.Millisecond)
+			turn := redlock.WithTurn(50 * time.Millisecond)
+			l, err := r.Lock(t.Context(), []string{"a"}, time.Second, append(tt.first, turn)...)
+			require.NoError(t, err)
+			got := make(chan *redlock.Lock)
+			go func() {
+				next, err := r.Lock(t.Context(), []string{"a"}, time.Second, append(tt.next, turn)...)
+				assert.NoError(t, err)
+				got <- next
+			}()
+			synctest.Wait()
+			require.NoError(t, l.Unlock(t.Context()))
+			next := <-got
+			require.Equal(t, tt.passed, r.Stats().Passed == 1)
+			require.Equal(t, tt.passed, next.Holder() == l.Holder())
+			require.Equal(t, tt.fenced, next.Fence() > 0)
+			require.NoError(t, next.Unlock(t.Context()))
+		})
+	}
+}
+
+// A caller that rests until it is passed the lock waits like any other, and the holder hears of it at once.
+func TestTurnTellsTheHolderWhoRests(t *testing.T) {
+	withWarm(t, 3, func(t *testing.T, _ *testcluster.Cluster, r *redlock.Redlock) {
+		turn := redlock.WithTurn(50 * time.Millisecond)
+		l := waitLock(t, r, []string{"a"}, time.Second, turn)
+		wanted := l.Wanted()
+		go func() { _ = waitLock(t, r, []string{"a"}, time.Second, turn).Unlock(t.Context()) }()
+		synctest.Wait()
+		select {
+		case <-wanted:
+		default:
+			require.Fail(t, "the holder has not heard of it")
+		}
+		require.NoError(t, l.Unlock(t.Context()))
 	})
 }

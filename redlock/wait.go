@@ -166,7 +166,7 @@ func (w *waiter) waitInLine(ctx context.Context, attempts int, last error) (*Loc
 	expect(p, waiting.ByTick, last) // Releases may never be heard of, and so no second look come.
 	w.report(ctx, attempts, last)
 	for ticks := 0; ; {
-		why, s, ended, passed := w.sleep(ctx, p)
+		why, s, passed, ended := w.sleep(ctx, p)
 		if passed != nil {
 			if l := w.receive(passed, attempts); l != nil {
 				return l, nil

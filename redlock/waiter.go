@@ -38,17 +38,17 @@ func (a *acquisition) newWaiter(began time.Time) *waiter {
 
 // sleep returns when an attempt is due, and why. It also returns when ctx or the Redlock has ended, with the error, and
 // with a lock that was passed on to the waiter, also if the other things have happened.
-func (w *waiter) sleep(ctx context.Context, p *waiting.Timer) (why waiting.Reason, s waiting.State, ended error, passed *Lock) {
+func (w *waiter) sleep(ctx context.Context, p *waiting.Timer) (why waiting.Reason, s waiting.State, passed *Lock, ended error) {
 	r := w.a.r
 	for {
 		now := time.Now()
 		if s, passed = w.state(true); passed != nil {
-			return 0, s, nil, passed
+			return 0, s, passed, nil
 		}
 		why, at := p.Due(s)
 		if ended := r.calls.Ended(ctx); ended != nil || !at.IsZero() && !at.After(now) {
 			_, passed = w.state(false)
-			return why, s, ended, passed
+			return why, s, passed, ended
 		}
 		var alarm <-chan time.Time
 		if !at.IsZero() {

@@ -62,6 +62,16 @@ func (g *Group) Close() bool {
 	return true
 }
 
+// IsClosing reports whether Close was called.
+func (g *Group) IsClosing() bool {
+	select {
+	case <-g.Closing:
+		return true
+	default:
+		return false
+	}
+}
+
 // Ended returns the error of ctx, or that of a closed group, if either has ended.
 func (g *Group) Ended(ctx context.Context) error {
 	select {
