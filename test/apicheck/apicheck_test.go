@@ -21,6 +21,7 @@ import (
 	// Go's test cache must know that the result depends on them.
 	_ "github.com/seed6c881748/redlock/redlock"
 	_ "github.com/seed6c881748/redlock/redlock/dial"
+	_ "github.com/seed6c881748/redlock/redlock/election"
 	_ "github.com/seed6c881748/redlock/redlock/redlockcheck"
 	_ "github.com/seed6c881748/redlock/redlock/redlockhttp"
 	_ "github.com/seed6c881748/redlock/redlock/redlocktest"
@@ -39,7 +40,7 @@ const (
 )
 
 // folders are those of the packages that users import.
-var folders = []string{"redlock", "redlock/dial", "redlock/redlockcheck", "redlock/redlockhttp", "redlock/redlocktest", "redlock/semaphore", "redlock/stored", "redlock/ticks"}
+var folders = []string{"redlock", "redlock/dial", "redlock/election", "redlock/redlockcheck", "redlock/redlockhttp", "redlock/redlocktest", "redlock/semaphore", "redlock/stored", "redlock/ticks"}
 
 func TestAPI(t *testing.T) {
 	load := testkit.Importer(t, root, "./redlock/...")

@@ -33,6 +33,10 @@ var withoutExample = map[string]map[string]string{
 		"SetDifference_String":  "fmt calls it",
 		"Vote_String":           "fmt calls it",
 	},
+	"redlock/election": {
+		"Election_Format": "fmt calls it",
+		"Term_Format":     "fmt calls it",
+	},
 	"redlock/semaphore": {
 		"Semaphore_Format": "fmt calls it",
 	},

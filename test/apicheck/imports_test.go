@@ -47,7 +47,8 @@ var mayImport = map[string][]string{
 		"internal/lease", "internal/lines", "internal/link", "internal/node", "internal/quarantine", "internal/reserved", "internal/sets", "internal/settings", "internal/tokens",
 		"internal/waiting",
 	},
-	"redlock/dial": {redigo, "internal/conn", "redlock"},
+	"redlock/dial":     {redigo, "internal/conn", "redlock"},
+	"redlock/election": {"redlock"},
 	"redlock/redlockcheck": {
 		"internal/brief", "internal/conn", "internal/lines", "internal/link", "internal/node", "internal/quarantine", "internal/sets", "internal/settings", "internal/tokens", "redlock",
 	},

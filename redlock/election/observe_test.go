@@ -1,0 +1,280 @@
+package election_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/redlock"
+	"github.com/seed6c881748/redlock/redlock/election"
+	"github.com/seed6c881748/redlock/test/testkit"
+)
+
+// A report is what an observer was told.
+type report struct {
+	election.Leader
+	err error
+	at  time.Time
+}
+
+// An observer hears all changes, on a goroutine of its own.
+type observer chan report
+
+func observe(t *testing.T, e *election.Election) observer {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	heard := make(observer, 1000)
+	go func() {
+		defer close(heard)
+		for leader, err := range e.Observe(ctx) {
+			heard <- report{leader, err, time.Now()}
+		}
+	}()
+	t.Cleanup(cancel)
+	return heard
+}
+
+// hears is what the observer has been told, once it has looked more than twice.
+func (o observer) hears() (all []report) {
+	time.Sleep(5 * look / 2)
+	synctest.Wait()
+	for len(o) > 0 {
+		all = append(all, <-o)
+	}
+	return all
+}
+
+// requireLeader is that one change was told: this term leads.
+func (o observer) requireLeader(t *testing.T, owner string, term *election.Term) {
+	t.Helper()
+	all := o.hears()
+	require.Len(t, all, 1)
+	require.NoError(t, all[0].err)
+	require.Equal(t, election.Leader{Owner: owner, Holder: lockOf(t, term).Holder()}, all[0].Leader)
+}
+
+// requireNobody is that one change was told: nobody leads.
+func (o observer) requireNobody(t *testing.T) {
+	t.Helper()
+	all := o.hears()
+	require.Len(t, all, 1)
+	require.NoError(t, all[0].err)
+	require.Zero(t, all[0].Leader)
+}
+
+// requireUnknown is that one change was told: nobody can tell who leads.
+func (o observer) requireUnknown(t *testing.T) {
+	t.Helper()
+	all := o.hears()
+	require.Len(t, all, 1)
+	require.ErrorIs(t, all[0].err, redlock.ErrNoQuorum)
+	require.Zero(t, all[0].Leader)
+}
+
+func TestObserveTellsEachChangeOnce(t *testing.T) {
+	testkit.InBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
+		o := observe(t, process(t, c))
+		o.requireNobody(t)
+		a, b := process(t, c, redlock.WithOwner("a")), process(t, c, redlock.WithOwner("b"))
+		term := elect(t, a)
+		o.requireLeader(t, "a", term)
+		time.Sleep(3 * ttl)
+		require.Empty(t, o.hears(), "while it is extended")
+		waiting := start(t.Context(), b)
+		require.True(t, waiting.waits())
+		resign(t, term)
+		o.requireLeader(t, "b", waiting.won(t))
+		resign(t, waiting.term)
+		o.requireNobody(t)
+		term = elect(t, a)
+		o.requireLeader(t, "a", term)
+		resign(t, term)
+		term = elect(t, a)
+		o.requireLeader(t, "a", term) // It is another term.
+		resign(t, term)
+	})
+}
+
+// A leader that is dead, or stands still, is seen until its keys end.
+func TestObserverSeesADeadLeaderForItsTTL(t *testing.T) {
+	testkit.InBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		ctx, die := context.WithCancel(t.Context())
+		term, err := process(t, c, redlock.WithOwner("a")).Campaign(ctx)
+		require.NoError(t, err)
+		die()
+		o := observe(t, process(t, c))
+		o.requireLeader(t, "a", term)
+		time.Sleep(time.Until(lockOf(t, term).Until()))
+		require.Empty(t, o)
+		o.requireNobody(t)
+	})
+}
+
+// What a minority of the nodes has to say is no change, nor that it says nothing.
+func TestMinorityIsNoChange(t *testing.T) {
+	testkit.InBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
+		term := elect(t, process(t, c, redlock.WithOwner("a")))
+		o := observe(t, process(t, c))
+		o.requireLeader(t, "a", term)
+		for _, n := range c.Nodes[:2] {
+			require.NoError(t, n.Set(name, "another", time.Hour))
+		}
+		require.Empty(t, o.hears())
+		for _, n := range c.Nodes[:2] {
+			require.NoError(t, n.Del(name))
+		}
+		require.Empty(t, o.hears())
+		require.NoError(t, c.Nodes[0].Hang())
+		require.NoError(t, c.Nodes[1].Stop())
+		require.Empty(t, o.hears())
+		resign(t, term)
+		o.requireNobody(t)
+		require.NoError(t, c.Nodes[2].Set(name, "another", time.Minute))
+		o.requireUnknown(t) // It may have those that are silent, too.
+		require.NoError(t, c.Nodes[0].Resume())
+		o.requireNobody(t)
+		require.NoError(t, c.Nodes[1].Restart(true))
+		time.Sleep(time.Minute)
+		require.Empty(t, o.hears())
+	})
+}
+
+// Without a quorum nobody can tell who leads, and one look that has found no answer is none.
+func TestUnknownIsTold(t *testing.T) {
+	testkit.InBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		e := process(t, c, redlock.WithOwner("a"))
+		term := elect(t, e)
+		o := observe(t, process(t, c))
+		o.requireLeader(t, "a", term)
+		for range 10 {
+			require.NoError(t, c.Hang())
+			time.Sleep(look)
+			require.NoError(t, c.Resume())
+			require.Empty(t, o.hears())
+		}
+		require.NoError(t, term.Err())
+		two := c.First(2)
+		require.NoError(t, two.Stop())
+		time.Sleep(look)
+		o.requireUnknown(t)
+		_, err := e.Leader(t.Context())
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		require.ErrorContains(t, err, `election "reports": `)
+		require.ErrorContains(t, err, "1 of 3 nodes answered")
+		require.NoError(t, two.Restart(true))
+		o.requireLeader(t, "a", term)
+
+		require.NoError(t, c.Stop())
+		time.Sleep(2 * ttl)
+		o.requireUnknown(t)
+		require.NoError(t, c.Restart(true))
+		o.requireNobody(t)
+	})
+}
+
+// An observer that begins without a quorum is told so, and then who leads.
+func TestObserverWithoutAQuorum(t *testing.T) {
+	for _, leads := range []bool{false, true} {
+		testkit.InBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+			require.NoError(t, c.First(2).Stop())
+			o := observe(t, process(t, c))
+			o.requireUnknown(t)
+			require.NoError(t, c.First(2).Restart(true))
+			if !leads {
+				o.requireNobody(t)
+				return
+			}
+			term := elect(t, process(t, c))
+			for _, last := range o.hears() {
+				if last.err == nil && last.Holder == lockOf(t, term).Holder() {
+					return
+				}
+			}
+			t.Error("not told")
+		})
+	}
+}
+
+// The first look may find no quorum, and the second one that nobody leads, which is told as any first thing.
+func TestObserverThatBeginsInDoubt(t *testing.T) {
+	testkit.InBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := testkit.NewWarm(t, c)
+		require.NoError(t, c.Hang())
+		o := observe(t, newElection(t, r))
+		time.Sleep(look)
+		require.Empty(t, o)
+		require.NoError(t, c.Resume())
+		o.requireNobody(t)
+	})
+}
+
+// A loop whose body takes its time gets who leads then.
+func TestSlowObserverGetsTheLatest(t *testing.T) {
+	testkit.InBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		e := process(t, c)
+		term := elect(t, e)
+		rounds := 0
+		for leader, err := range process(t, c).Observe(t.Context()) {
+			require.NoError(t, err)
+			require.Equal(t, lockOf(t, term).Holder(), leader.Holder)
+			if rounds++; rounds == 5 {
+				break
+			}
+			for range 7 {
+				resign(t, term)
+				time.Sleep(look)
+				term = elect(t, e)
+				time.Sleep(look)
+			}
+		}
+		resign(t, term)
+	})
+}
+
+// The last thing that an observer hears is why it hears no more. Nothing goes on after it, nor after a loop
+// that was left.
+func TestObserverEnds(t *testing.T) {
+	testkit.WithRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
+		e := newElection(t, r)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		var errs []error
+		for _, err := range e.Observe(ctx) {
+			errs = append(errs, err)
+			cancel()
+		}
+		require.Len(t, errs, 2)
+		require.NoError(t, errs[0])
+		require.ErrorIs(t, errs[1], context.Canceled)
+
+		o := observe(t, e)
+		o.requireNobody(t)
+		began := time.Now()
+		require.NoError(t, r.Close(t.Context()))
+		last := <-o
+		require.ErrorIs(t, last.err, redlock.ErrClosed)
+		assert.LessOrEqual(t, last.at.Sub(began), look)
+		_, open := <-o
+		require.False(t, open)
+
+		for _, none := range []*election.Election{e, new(election.Election)} {
+			errs = nil
+			for _, err := range none.Observe(t.Context()) {
+				errs = append(errs, err)
+			}
+			require.Len(t, errs, 1)
+			require.Error(t, errs[0])
+		}
+		errs = nil
+		for _, err := range process(t, c).Observe(nil) { //nolint:staticcheck // It is what is tested.
+			errs = append(errs, err)
+		}
+		require.Len(t, errs, 1)
+		require.ErrorContains(t, errs[0], "nil context")
+	})
+}
