@@ -54,7 +54,7 @@ func unknownNames(text string, apis map[string]string) []string {
 func TestTheNamesForAssistantsExist(t *testing.T) {
 	apis := map[string]string{
 		"redlock": document(t, "redlock/api.txt"), "semaphore": document(t, "redlock/semaphore/api.txt"),
-		"redlocktest": document(t, "redlock/redlocktest/api.txt"),
+		"election": document(t, "redlock/election/api.txt"), "redlocktest": document(t, "redlock/redlocktest/api.txt"),
 	}
 	assert.Empty(t, unknownNames(document(t, "llms.txt"), apis), "nothing exported is so")
 

@@ -70,19 +70,7 @@ func newStage(cluster *testcluster.Cluster, out io.Writer, start time.Time) *Sta
 // test and says nothing.
 func Bubble(tb testcluster.TB) *Stage {
 	tb.Helper()
-	return silent(tb, testcluster.RunBubble(tb, size))
-}
-
-// Servers returns a stage on real servers for a benchmark, which ends with it and
-// says nothing.
-func Servers(tb testcluster.TB) *Stage {
-	tb.Helper()
-	return silent(tb, testcluster.RunServers(tb, size))
-}
-
-func silent(tb testcluster.TB, cluster *testcluster.Cluster) *Stage {
-	tb.Helper()
-	s := newStage(cluster, io.Discard, time.Now())
+	s := newStage(testcluster.RunBubble(tb, size), io.Discard, time.Now())
 	tb.Cleanup(func() {
 		if err := s.close(context.Background()); err != nil {
 			tb.Fatalf("%v", err)
