@@ -20,9 +20,9 @@ type acquisition struct {
 	o *options // not changed
 	target
 	terms   *terms
-	began   time.Time // the call, for the hook
-	joining joining   // of the latest attempt
-	inTurn  bool      // it takes part in turns
+	began   time.Time     // the call, for the hook
+	joining joining       // of the latest attempt
+	turn    time.Duration // of its lock; 0: it takes no part in turns
 }
 
 // A joining is what an attempt of a Lock that waits says of its place in line. The zero joining is that of
@@ -53,7 +53,7 @@ func (a *acquisition) prepare(ctx context.Context, r *core, resources []string, 
 	if a.terms, err = r.terms(ttl, a.o); err != nil {
 		return err
 	}
-	if a.o.turn > a.terms.validity/10 {
+	if longest := a.terms.validity / 10; a.o.turn > longest && a.o.turnHere {
 		return fmt.Errorf("redlock: turn %v: must not exceed a tenth of the validity %v of the ttl %v", a.o.turn, a.terms.validity, ttl)
 	}
 	if a.o.stopTime >= a.terms.validity {
@@ -127,7 +127,7 @@ func (a *acquisition) claimed(ctx context.Context, number int) *round {
 	c := a.r.newClaim(&a.target, a.o.owner, a.terms)
 	c.leaves = a.o.minHold > 0
 	if a.counters != nil {
-		c.askFence(start.Add(a.r.wall()), a.o.fenceLife, a.inTurn)
+		c.askFence(start.Add(a.r.wall()), a.o.fenceLife, a.turn > 0)
 	}
 	rd := a.r.newRound(ctx, c, a.request(c), lease.Locking, number)
 	rd.asker = a
@@ -135,7 +135,7 @@ func (a *acquisition) claimed(ctx context.Context, number int) *round {
 	rd.rules.Patience, rd.rules.Token = a.o.nodeTimeout, c.token()
 	if a.counters != nil {
 		rd.rules.Fencing = lease.NewFencing(len(a.r.nodes))
-		if a.inTurn {
+		if a.turn > 0 {
 			rd.rules.Fencing.OwnBlock()
 		}
 	}
@@ -160,7 +160,7 @@ func (a *acquisition) won(rd *round, number int) *Lock {
 		rd.claim.fence = f.Fence
 	}
 	l := &Lock{r: a.r, o: a.o, claim: rd.claim, attempts: int32(number), terms: a.terms, rules: rd.rules.Got()}
-	if a.inTurn {
+	if a.turn > 0 {
 		a.beginTurn(l, rd)
 	}
 	a.r.watch.Add(l, &l.entry)

@@ -93,7 +93,8 @@ func (l *Lock) Owner() string {
 //
 // It is larger than the fence of every lock on one of the same resources that was acquired before this lock was asked
 // for, and no two such locks have the same fence. That holds whatever clocks, pauses and the network do, as long as
-// no node loses its counters; see [WithFenceLife] and docs/safety.md. Extensions keep it. Fences of locks that have
+// no node loses its counters; see [WithFenceLife] and docs/safety.md. Extensions keep it. A lock that was passed on (see
+// [WithTurn]) has a fence of its own, and counts as asked for when the first lock of its turn was. Fences of locks that have
 // no resource in common say nothing about each other.
 func (l *Lock) Fence() int64 {
 	must(l.invalid())

@@ -77,8 +77,8 @@ type options struct {
 	retryJitter time.Duration // jitter, or retryDelay if that is shorter
 	jitter      time.Duration // as it was set
 
-	// What these options of one call, or of New, have set: a jitter from elsewhere is clipped.
-	delayHere, jitterHere, waitHere, countHere bool
+	// What these options of one call, or of New, have set: a jitter or a turn from elsewhere is clipped.
+	delayHere, jitterHere, waitHere, countHere, turnHere bool
 
 	polling, fencing, silent bool
 	freeOnError              bool          // Do leaves no keys if its function has failed
@@ -278,10 +278,10 @@ func WithMaxHold(d time.Duration) Option {
 // as do calls that do not wait in line: those WithPolling, and with a retry count of 0. Whoever polls, such as clients of
 // other libraries, finds the resource free only between two turns.
 //
-// d must not be negative, nor exceed a tenth of the validity, and takes no [WithMinHold]. Good values are 5 ms to 20 ms.
-// Default 0: none.
+// d must not be negative, nor exceed a tenth of the validity: one that New was given is cut to that. It takes no
+// [WithMinHold]. Good values are 5 ms to 20 ms. Default 0: none.
 func WithTurn(d time.Duration) Option {
-	return option(below("turn", d), func(o *options) { o.turn = d })
+	return option(below("turn", d), func(o *options) { o.turn, o.turnHere = d, true })
 }
 
 // WithStopTime is for work that takes up to d to stop when its context ends. Until is the end of the lock, not the
@@ -396,7 +396,7 @@ func WithTracer(t Tracer) Option {
 }
 
 func (o *options) apply(opts []Option) error {
-	o.waitHere, o.countHere = false, false
+	o.waitHere, o.countHere, o.turnHere = false, false, false
 	for _, opt := range opts {
 		if opt == nil {
 			return errors.New("redlock: nil Option")

@@ -62,7 +62,7 @@ func New(nodes []Node, opts ...Option) (*Redlock, error) {
 	if err := o.apply(opts); err != nil {
 		return nil, err
 	}
-	o.waitHere = false // Of no call.
+	o.waitHere, o.turnHere = false, false // Of no call.
 	if len(nodes) == 0 {
 		return nil, errors.New("redlock: no nodes")
 	}

@@ -33,11 +33,11 @@ type share struct {
 // beginTurn makes the lock l that was got now the first of a turn.
 func (a *acquisition) beginTurn(l *Lock, rd *round) {
 	now := time.Now()
-	t := &turn{r: a.r, claim: l.claim, rules: rd.rules.NewTurn(a.o.turn, now)}
+	t := &turn{r: a.r, claim: l.claim, rules: rd.rules.NewTurn(a.turn, now)}
 	t.current.Store(l)
 	l.share = &share{turn: t, fence: t.rules.Fence()}
-	a.r.line.Do(func(q *waiting.Queue, at time.Time) { t.place = q.BeginTurn(l.claim.keys, now.Add(a.o.turn), at) })
-	t.timer = time.AfterFunc(a.o.turn, t.end)
+	a.r.line.Do(func(q *waiting.Queue, at time.Time) { t.place = q.BeginTurn(l.claim.keys, now.Add(a.turn), at) })
+	t.timer = time.AfterFunc(a.turn, t.end)
 }
 
 // end ends the turn: whoever waits here asks the nodes again, as ever.

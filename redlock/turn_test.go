@@ -544,6 +544,18 @@ func TestTurnArguments(t *testing.T) {
 	}
 	_, err := redlock.New(forbiddenNodes(t, 3), redlock.WithTurn(time.Millisecond), redlock.WithMinHold(time.Second))
 	require.ErrorContains(t, err, "min hold")
+	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) { // That of New is cut.
+		r := newRedlock(t, c, append(slowly(), redlock.WithTurn(time.Hour))...)
+		l := waitLock(t, r, []string{"x"}, ttl)
+		w := startLock(t, r, []string{"x"})
+		time.Sleep(time.Second)
+		require.NoError(t, l.Unlock(t.Context()))
+		require.NoError(t, w.got(t).Unlock(t.Context()))
+		assert.Zero(t, r.Stats().Passed)
+		l = waitLock(t, r, []string{"x"}, ttl)
+		require.NoError(t, requirePassed(t, l, startLock(t, r, []string{"x"})).Unlock(t.Context()))
+		require.NoError(t, tryLock(t, r, []string{"y"}, time.Second).Unlock(t.Context()))
+	})
 }
 
 // Two locks never overlap, in whatever way calls end.

@@ -18,7 +18,9 @@ var errNoRetry = errors.New("a function of WithRetryIf or WithRetryBackoff has n
 
 // lock makes the attempts, and sends the event of the call's end, also if a user's function panics.
 func (a *acquisition) lock(ctx context.Context) (l *Lock, err error) {
-	a.inTurn = a.o.turn > 0 && !a.o.polling && a.o.retryCount != 0
+	if !a.o.polling && a.o.retryCount != 0 {
+		a.turn = min(a.o.turn, a.terms.validity/10)
+	}
 	ctx = a.r.begin(ctx, OpLock, a.resources)
 	returned := false
 	defer func() {

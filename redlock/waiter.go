@@ -29,7 +29,7 @@ func (a *acquisition) newWaiter(began time.Time) *waiter {
 		default:
 		}
 	})
-	if a.inTurn {
+	if a.turn > 0 {
 		w.queued.Caller = w
 	}
 	w.entry = calls.Entry{Queued: w.queued, OnBehalf: a.o.onBehalf}
