@@ -41,6 +41,7 @@ type serverTwin struct {
 
 	answers [8]int // by stance
 	errors  int
+	told    int // what counters were before
 }
 
 // newServerTwin has two claims for each way to want some of so many resources.
@@ -64,7 +65,7 @@ func newServerTwin(t *testing.T, n *testcluster.Node, resources int, fenced bool
 			c := newClaim(names, keys, "", time.Hour, 1)
 			if fenced {
 				c.addCounters()
-				c.askFence(time.UnixMicro(0), 10000*time.Hour, false)
+				c.askFence(time.UnixMicro(0), 10000*time.Hour, true)
 			}
 			tw.claims, tw.wants = append(tw.claims, c), append(tw.wants, wants)
 		}
@@ -85,10 +86,11 @@ func (tw *serverTwin) run(steps int) {
 		require.Equal(tw.t, tw.model, tw.stored())
 	}
 	require.NoError(tw.t, tw.conn.Close())
-	tw.t.Log(tw.answers, tw.errors)
+	tw.t.Log(tw.answers, tw.errors, tw.told)
 	require.Positive(tw.t, tw.answers[node.Yes])
 	require.Positive(tw.t, tw.answers[node.No])
 	require.Positive(tw.t, tw.answers[node.Gone])
+	require.Equal(tw.t, tw.fenced, tw.told > 0)
 	require.True(tw.t, tw.errors > 0 == tw.fenced || steps < 1000) // Counters are lost seldom.
 }
 
@@ -108,8 +110,8 @@ func (tw *serverTwin) step(token int, until time.Duration) {
 		tw.lock(token, until)
 	case 4:
 		if tw.fenced {
-			stance := tw.model.Raise(token, wants, c.fence)
-			tw.same(stance, raiseCommand(c, c.fence))
+			want := tw.model.Raise(token, wants, c.fence)
+			tw.sameGrant(want, tw.same(want.Stance, raiseCommand(c, c.fence)))
 		}
 	case 5:
 		tw.same(tw.model.Extend(token, wants, until, c.fence), extendCommand(c, ms, false))
@@ -139,6 +141,17 @@ func (tw *serverTwin) same(want node.Stance, cmd node.Command) node.Outcome {
 	require.Equal(tw.t, want, out.Stance, cmd.Script.Name)
 	tw.answers[want]++
 	return out
+}
+
+// sameGrant looks at what is told of the counters.
+func (tw *serverTwin) sameGrant(want server.Grant, out node.Outcome) {
+	tw.t.Helper()
+	require.Equal(tw.t, want.Fence, out.Fence)
+	require.Equal(tw.t, want.Found, out.Found)
+	tw.isHolder(want.Holder, out)
+	if want.Found > 0 {
+		tw.told++
+	}
 }
 
 // number is one next to the largest counter.
@@ -199,18 +212,17 @@ func (tw *serverTwin) lockWithFence(token int, until time.Duration) {
 			proposal = fence
 		}
 	}
-	stance, fence, holder := tw.model.LockWithFence(token, wants, until, proposal)
-	if stance == node.Silent {
+	want := tw.model.LockWithFence(token, wants, until, proposal)
+	if want.Stance == node.Silent {
 		tw.errors++
 		require.ErrorContains(tw.t, err, "NOFENCE")
 		return
 	}
 	require.NoError(tw.t, err)
 	out := cmd.Script.Decode(reply)
-	require.Equal(tw.t, stance, out.Stance)
-	require.Equal(tw.t, fence, out.Fence)
-	tw.isHolder(holder, out)
-	tw.answers[stance]++
+	require.Equal(tw.t, want.Stance, out.Stance)
+	tw.sameGrant(want, out)
+	tw.answers[want.Stance]++
 }
 
 // direct sends a lock request as the server's own command.

@@ -78,6 +78,7 @@ func (f *Fencing) agree(fence int64) {
 			f.Below = max(f.Below, f.block.found[i])
 		}
 	}
+	f.Below = min(f.Below, fence-1) // The fence itself is the lock's, also if a node lies.
 }
 
 // NewFencing returns that of a round of n nodes.

@@ -531,19 +531,49 @@ func (w *world) checkExtended(r *round) {
 	}
 }
 
-// checkFence holds the fence of a lock against those of all others.
-func (w *world) checkFence(cl *claim) {
+// checkFence holds the fence of a lock, and the numbers that are its own besides, against those of all others.
+func (w *world) checkFence(c *client, cl *claim) {
 	if cl.fence <= cl.floor {
 		w.wrong("a lock that was asked for after another was got has no larger fence")
+	}
+	if cl.first = w.numbers(c, cl); cl.first <= cl.floor {
+		w.wrong("a number of a lock is not above a lock that was got before it was asked for")
 	}
 	for k := range w.limits.clients {
 		for _, o := range w.clients[k].claims {
 			same := int(cl.who) == k && cl.nr == o.nr
-			if !same && o.fence == cl.fence && w.wants[k]&w.wants[cl.who] != 0 {
+			if same || o.fence == 0 || w.wants[k]&w.wants[cl.who] == 0 {
+				continue
+			}
+			if o.fence == cl.fence {
 				w.wrong("two locks have the same fence")
+			}
+			if o.first <= cl.fence && cl.first <= o.fence {
+				w.wrong("two locks have the same number")
 			}
 		}
 	}
+}
+
+// numbers are those that a turn takes for the callers that have the lock one after the other: all up to its fence. It
+// returns the first of them.
+func (w *world) numbers(c *client, cl *claim) int64 {
+	turn := cl.rounds[0].NewTurn(time.Second, w.at(c))
+	first := turn.Fence()
+	last := first
+	for next := turn.Fence(); next != 0; next = turn.Fence() {
+		if next != last+1 || next > cl.fence {
+			w.wrong("a turn takes another number than the next one")
+		}
+		last = next
+	}
+	switch {
+	case last != cl.fence:
+		w.wrong("a lock's numbers do not end with its fence")
+	case !w.blocks && first != last:
+		w.wrong("a lock has more numbers, and has not asked what counters were")
+	}
+	return first
 }
 
 // checkWire looks at whether what node i may keep of a claim is released behind it.

@@ -230,7 +230,7 @@ func (w *world) done(c *client, cl *claim, n int) {
 	w.checkDone(c, cl, r)
 	if n == 0 && r.Verdict == lease.Granted && r.Fencing != nil {
 		cl.fence = r.Fencing.Fence
-		w.checkFence(cl)
+		w.checkFence(c, cl)
 	}
 }
 

@@ -190,7 +190,7 @@ func (w *world) sum() uint64 {
 func (l *limits) marks() (marks [maxNodes]uint64) {
 	for i := range l.nodes {
 		s := sum(0)
-		for _, set := range []uint8{l.mute, l.down, l.unnamed, l.leaves} {
+		for _, set := range []uint8{l.mute, l.down, l.unnamed, l.leaves, l.behind} {
 			s.add(uint64(set >> i & 1))
 		}
 		s.add(uint64(l.takes[i]))
@@ -204,16 +204,31 @@ func (l *limits) marks() (marks [maxNodes]uint64) {
 	return marks
 }
 
-var countersAt = func() uintptr {
-	f, ok := reflect.TypeFor[lease.Fencing]().FieldByName("counters")
-	if !ok {
-		panic("fencing has no counters")
-	}
-	return f.Offset
-}()
+var (
+	fencingType   = reflect.TypeFor[lease.Fencing]()
+	countersField = fieldOf(fencingType, "counters")
+	blockField    = fieldOf(fencingType, "block")
+)
 
-func countersOf(f *lease.Fencing) *[]int64 {
-	return (*[]int64)(unsafe.Add(unsafe.Pointer(f), countersAt))
+// fieldOf is one of the rules' that is not exported.
+func fieldOf(t reflect.Type, name string) reflect.StructField {
+	f, ok := t.FieldByName(name)
+	if !ok {
+		panic(t.Name() + " has no " + name)
+	}
+	return f
+}
+
+// A block is what a lease.Fencing has of a block.
+type block struct{ set, found []int64 }
+
+// cloneFencing has a copy share nothing with what it was copied from.
+func cloneFencing(f *lease.Fencing) {
+	counters := (*[]int64)(unsafe.Add(unsafe.Pointer(f), countersField.Offset))
+	*counters = slices.Clone(*counters)
+	if b := (**block)(unsafe.Add(unsafe.Pointer(f), blockField.Offset)); *b != nil {
+		*b = &block{slices.Clone((*b).set), slices.Clone((*b).found)}
+	}
 }
 
 // What a round refers to is copied with it, or is never changed.
@@ -235,7 +250,10 @@ func TestQuorumCopiesWholeRounds(t *testing.T) {
 		return all
 	}
 	require.Equal(t, []string{"Round.Config", "Round.Ballots", "Round.Valid", "Round.Fencing", "Round.Contest"}, refers(reflect.TypeFor[lease.Round](), "Round"))
-	require.Equal(t, []string{"Fencing.counters"}, refers(reflect.TypeFor[lease.Fencing](), "Fencing"))
+	require.Equal(t, []string{"Fencing.counters", "Fencing.block"}, refers(fencingType, "Fencing"))
+	rules := blockField.Type.Elem()
+	require.Equal(t, rules.Size(), reflect.TypeFor[block]().Size())
+	require.Equal(t, []string{"block.set", "block.found"}, refers(rules, "block")) // As cloneFencing has it.
 	require.Equal(t, []string{"Contest.votes"}, refers(reflect.TypeFor[lease.Contest](), "Contest"))
 	require.Equal(t, []string{"Ballot.Err", "Ballot.Holder"}, refers(reflect.TypeFor[lease.Ballot](), "Ballot"))
 }

@@ -494,6 +494,9 @@ func (w *world) claims(c *client, contest *lease.Contest) {
 	r.Validity, r.Lead, r.Token, r.Contest = w.validity(), c.slept, w.tokenName(cl.token), contest
 	if w.fenced {
 		r.Fencing = lease.NewFencing(w.sees(c))
+		if w.blocks {
+			r.Fencing.OwnBlock()
+		}
 	}
 	c.phase = asking
 	if !w.may(lags) {
@@ -560,7 +563,7 @@ func (w *world) hears(c *client, cl *claim, i int) {
 
 // outcome is what a reply is to a round.
 func (m *reply) outcome(w *world) (out node.Outcome) {
-	out.Stance, out.Fence = m.stance, m.fence
+	out.Stance, out.Fence, out.Found = m.stance, m.fence, m.found
 	switch {
 	case m.fault == reserved:
 		out.Err = errReserved

@@ -23,9 +23,7 @@ func (w *world) carry(cl *claim, i int, m message) (out reply) {
 	case lockTask:
 		w.locks(cl, i, &out)
 	case raiseTask:
-		if out.stance = w.raises(n, token, wants, m.aim); out.stance == node.Yes {
-			out.fence = m.aim
-		}
+		out.is(w.raises(n, token, wants, m.aim))
 	case extendTask:
 		out.stance = w.extend(n, token, wants, until-w.shorter, cl.fence)
 	case repairTask:
@@ -52,14 +50,21 @@ func (w *world) carry(cl *claim, i int, m message) (out reply) {
 
 // locks is a lock request.
 func (w *world) locks(cl *claim, i int, out *reply) {
-	n, wants, holder := &w.nodes[i], w.wants[cl.who], 0
+	n, wants := &w.nodes[i], w.wants[cl.who]
 	token, until, before := int(cl.token), w.now+w.ttl, *n
-	switch {
+	var g server.Grant
+	switch proposal := w.proposals[cl.who]; {
 	case !w.fenced:
-		out.stance, holder = n.Lock(token, wants, until)
+		g.Stance, g.Holder = n.Lock(token, wants, until)
+	case in(w.behind, i):
+		g = n.LockWithFence(token, wants, until, 0)
 	default:
-		out.stance, out.fence, holder = n.LockWithFence(token, wants, until, w.proposals[cl.who])
+		g = n.LockWithFence(token, wants, until, proposal)
 	}
+	if _, _, _, _, low := before.Look(token, wants); w.careless == findsLeast && g.Found > 0 {
+		g.Found = low
+	}
+	out.is(g)
 	if w.careless == countsNothing && *n != before {
 		for r := range before {
 			n[r].Counter = max(1, before[r].Counter)
@@ -69,9 +74,14 @@ func (w *world) locks(cl *claim, i int, out *reply) {
 	if out.stance == node.Silent {
 		out.fault = refuses
 	}
-	if !in(w.unnamed, i) {
-		out.holder = uint8(holder)
+	if in(w.unnamed, i) {
+		out.holder = 0
 	}
+}
+
+// is has the reply be the answer of a node.
+func (m *reply) is(g server.Grant) {
+	m.stance, m.fence, m.found, m.holder = g.Stance, g.Fence, g.Found, uint8(g.Holder)
 }
 
 // extend is an extension.
@@ -88,16 +98,16 @@ func (w *world) extend(n *server.Server, token int, wants uint8, until time.Dura
 }
 
 // raises is a raise.
-func (w *world) raises(n *server.Server, token int, wants uint8, fence int64) node.Stance {
+func (w *world) raises(n *server.Server, token int, wants uint8, fence int64) server.Grant {
 	all, _, _, top, _ := n.Look(token, wants)
 	switch {
 	case w.careless == raisesAbove && all && top > fence:
-		return node.Yes
+		return server.Grant{Stance: node.Yes, Fence: fence, Found: top}
 	case w.careless == raisesAnybodys && top <= fence:
 		for r := range n {
 			n[r].Counter = fence
 		}
-		return node.Yes
+		return server.Grant{Stance: node.Yes, Fence: fence, Found: top}
 	}
 	return n.Raise(token, wants, fence)
 }

@@ -183,6 +183,39 @@ var fences = []named{
 	})},
 }
 
+// numbers has locks that have more numbers than their fence.
+func numbers(nodes, clients int, change func(l *limits)) limits {
+	return fenced(nodes, clients, func(l *limits) {
+		l.blocks, l.swift, l.counters = true, true, byNode{1, 1, 1}
+		change(l)
+	})
+}
+
+var blocks = []named{
+	{"one node", numbers(1, 2, func(l *limits) {
+		l.swift, l.proposals, l.max = false, [maxClients]int64{5, 9}, budget{ticks: 1, twice: 1}
+	})},
+	{"three on one", numbers(1, 3, func(l *limits) { l.proposals = [maxClients]int64{5, 0, 9} })},
+	{"two nodes", numbers(2, 2, func(l *limits) { l.proposals = [maxClients]int64{5, 9} })},
+	{"two nodes, what comes twice", numbers(2, 2, func(l *limits) {
+		l.untimed, l.proposals, l.max = true, [maxClients]int64{5, 9}, budget{twice: 2}
+	})},
+	{"a node that is new", numbers(2, 2, func(l *limits) { l.counters, l.proposals = byNode{3, 0}, [maxClients]int64{6, 8} })},
+	{"a clock is behind", numbers(2, 2, func(l *limits) { l.behind, l.proposals = 1, [maxClients]int64{9, 5} })},
+	{"a clock is behind, late answers", numbers(3, 1, func(l *limits) {
+		l.swift, l.behind, l.proposals, l.tries = false, 1, [maxClients]int64{9}, byClient{2}
+	})},
+	{"others between a grant and its raise", numbers(3, 2, func(l *limits) {
+		l.untimed, l.ordered, l.refuse, l.behind = true, true, byClient{4, 2}, 1
+		l.proposals, l.max = [maxClients]int64{9, 5}, budget{twice: 1}
+	})},
+	{"lies", numbers(3, 1, func(l *limits) { l.counters, l.max = byNode{1, 3, 5}, budget{lies: 1} })},
+	{"three nodes", numbers(3, 2, func(l *limits) { l.untimed, l.behind, l.proposals = true, 1, [maxClients]int64{9, 5} })},
+	{"x and xy", numbers(2, 2, func(l *limits) { l.wants, l.proposals = byClient{1, 3}, [maxClients]int64{5, 9} })},
+	{"x, y and xy", numbers(1, 3, func(l *limits) { l.wants, l.proposals = byClient{1, 2, 3}, [maxClients]int64{5, 0, 9} })},
+	{"repairs", numbers(2, 2, func(l *limits) { l.proposals, l.max = [maxClients]int64{5, 9}, budget{repairs: 1} })},
+}
+
 // careless has two clients want fences of three nodes.
 func careless(change func(l *limits)) limits {
 	return fenced(3, 2, func(l *limits) {
@@ -260,6 +293,7 @@ func TestQuorumSplits(t *testing.T)    { searchAll(t, splits, false) }
 func TestQuorumVotes(t *testing.T)     { searchAll(t, votes, false) }
 func TestQuorumHolds(t *testing.T)     { searchAll(t, holds, false) }
 func TestQuorumFences(t *testing.T)    { searchAll(t, fences, false) }
+func TestQuorumBlocks(t *testing.T)    { searchAll(t, blocks, false) }
 func TestQuorumExclusion(t *testing.T) { searchAll(t, exclusion, false) }
 
 func TestQuorumFindsWhatIsWrong(t *testing.T) {

@@ -30,7 +30,9 @@ type limits struct {
 	least, trip                time.Duration           // all answers take so long, and at most that; 0: as late as they like
 	wants                      [maxClients]uint8       // resources, as a set
 	fenced                     bool                    // locks have fences
+	blocks                     bool                    // and numbers below those
 	proposals                  [maxClients]int64       // of fences
+	behind                     uint8                   // set of nodes whose clocks forbid what is proposed
 	counters                   [maxNodes]int64         // of fences, at first
 	held                       [maxNodes]uint8         // which stranger has the first resource: 1 to 3
 	heldSecond                 [maxNodes]uint8         // and the second one
@@ -99,6 +101,7 @@ const (
 	raisesAbove         // a raise is acknowledged where the counter is above the fence already
 	raisesAnybodys      // a raise does not look at the token
 	countsNothing       // a grant does not count
+	findsLeast          // a grant is said to have found the smallest of several counters
 
 	noDrift             // nothing comes off the ttl for clocks that run at different rates
 	driftOfOneClock     // the error of one clock does, not that of two
@@ -148,6 +151,7 @@ type reply struct {
 	fault  fault
 	holder uint8 // its token; 0: none was named
 	fence  int64
+	found  int64         // the counter, before
 	sent   time.Duration // the request
 	read   time.Duration // the client has, and has not heard it yet; 0: it has not
 }
@@ -214,6 +218,7 @@ type claim struct {
 	released bool
 	floor    int64 // the largest fence of those that had been got when it began
 	fence    int64 // 0: it has none
+	first    int64 // the smallest number that is its own
 	ended    bool  // nothing of it matters any more
 }
 
@@ -408,8 +413,7 @@ func (r *round) clone() *round {
 	c.Ballots = slices.Clone(r.Ballots)
 	if r.Fencing != nil {
 		f := *r.Fencing
-		counters := countersOf(&f)
-		*counters = slices.Clone(*counters)
+		cloneFencing(&f)
 		c.Fencing = &f
 	}
 	if r.Contest != nil {

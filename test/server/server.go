@@ -60,30 +60,42 @@ func (s *Server) Lock(token int, wants uint8, until time.Duration) (stance node.
 	return node.Yes, 0
 }
 
+// A Grant is the answer to a lock request with fencing, or to a raise, that tells.
+type Grant struct {
+	node.Stance
+	Fence, Found int64 // of a yes, as node.Outcome has them
+	Holder       int   // of a no; 0: none is named
+}
+
 // LockWithFence is fencedLock.lua, for a proposal that the server's clock does not forbid. It is silent if counters were
 // lost.
-func (s *Server) LockWithFence(token int, wants uint8, until time.Duration, proposal int64) (stance node.Stance, fence int64, holder int) {
+func (s *Server) LockWithFence(token int, wants uint8, until time.Duration, proposal int64) Grant {
 	all, _, other, top, low := s.Look(token, wants)
 	switch {
 	case other != 0:
-		return node.No, 0, other
+		return Grant{Stance: node.No, Holder: other}
 	case all && (low < top || top < 1):
-		return node.Silent, 0, 0
-	case !all:
-		top = max(top+1, proposal)
-		s.set(token, wants, until, false)
-		s.count(wants, top)
+		return Grant{Stance: node.Silent}
+	case all:
+		return Grant{Stance: node.Yes, Fence: top}
 	}
-	return node.Yes, top, 0
+	fence := max(top+1, proposal)
+	s.set(token, wants, until, false)
+	s.count(wants, fence)
+	if low == 0 {
+		top = 0
+	}
+	return Grant{Stance: node.Yes, Fence: fence, Found: top}
 }
 
 // Raise is raise.lua.
-func (s *Server) Raise(token int, wants uint8, fence int64) node.Stance {
-	if all, _, _, top, _ := s.Look(token, wants); !all || top > fence {
-		return node.No
+func (s *Server) Raise(token int, wants uint8, fence int64) Grant {
+	all, _, _, top, _ := s.Look(token, wants)
+	if !all || top > fence {
+		return Grant{Stance: node.No}
 	}
 	s.count(wants, fence)
-	return node.Yes
+	return Grant{Stance: node.Yes, Fence: fence, Found: top}
 }
 
 // Extend is extend.lua. Without fencing, the fence is 0.
