@@ -5,7 +5,7 @@ Require Import quorum fences fence_witness lease lease_witness.
 Definition about_quorums := (quorums_meet, neighbours_meet, quorums_of_either_meet,
   two_steps_are_apart, two_more_are_apart).
 
-Definition about_fences := (a_fence_is_a_number, numbers_are_unique, numbers_are_in_order,
+Definition about_fences := (a_fence_is_a_number, a_block_is_numbers, numbers_are_unique, numbers_are_in_order,
   fences_are_unique, fences_are_in_order, fences_of_one_set, fences_of_neighbours, fences_have_a_run).
 
 Definition about_leases := (leases_do_exclude, locks_do_exclude, leases_of_one_set_exclude,

@@ -11,7 +11,9 @@
      clear      redlock/scripts/unlock.lua; keys also expire, and are deleted or evicted
      has_fence  internal/lease/fence.go: Agreed, internal/lease/fence.go: Counts
      token_of   internal/tokens/tokens.go: New
-     has_numbers  not in the library
+     has_block  internal/lease/fence.go: note, internal/lease/fence.go: Below; what a counter was before is answered by
+                the scripts of grant and raise. internal/lease/turn.go: NewTurn, internal/lease/turn.go: Fence take the
+                numbers
 
    The rules have one resource. A lock of several has these steps on each of them, so the claims hold for each. *)
 Require Import List.
@@ -86,8 +88,8 @@ Definition has_fence (w : world) (a : attempt) (f : nat) : Prop :=
     start w a <= i /\ i < success w a /\
     answer w i n = Some (a, f).
 
-(* Not in the library: an attempt has all the numbers above base, up to f. A lock could then be handed on within a
-   process, each time with a number of its own, without asking the nodes.
+(* An attempt has all the numbers above base, up to f. A lock is handed on within a process, each time with a number of
+   its own, without asking the nodes.
 
    base is the largest counter that the counted nodes had when they granted (instant g; if g is later, the numbers are
    fewer). From then until it answered exactly f (instant i), each of them was the attempt's.
@@ -101,7 +103,31 @@ Definition has_numbers (w : world) (a : attempt) (base f : nat) : Prop :=
     C (state w g n) <= base /\
     (forall m, g < m <= i -> L (state w m n) = Some (token_of w a)).
 
+(* What the library sees of that: it is not told whether the key was the attempt's all the time. It takes the numbers
+   above base for its own if each counted node has answered f, and
+
+     the answer was the grant's, and the counter had been base at most;
+     or it was a raise's, which found the key and the counter as the grant had left them, and the counter had been base
+     at most before that grant (instant g);
+     or f alone is above base. So it is where a node does not say what the counter was: it was missing, or the request
+     was a repeated one. And so it is if a raise finds another counter: somebody was granted in between.
+
+   Nodes beyond the quorum that have answered f are looked at, too. That makes base larger, if anything. *)
+Definition has_block (w : world) (a : attempt) (base f : nat) : Prop :=
+  exists q, counted w q /\ forall n, In n q -> exists i,
+    start w a <= i /\ i < success w a /\
+    answer w i n = Some (a, f) /\
+    (C (state w i n) <= base \/
+      (exists g c, start w a <= g /\ g < i /\ C (state w g n) <= base /\ answer w g n = Some (a, c) /\
+        L (state w i n) = Some (token_of w a) /\
+        C (state w i n) = c) \/
+      f <= base + 1).
+
 (* The claims. *)
+
+(* What the library takes for an attempt's numbers are such numbers. *)
+Definition block_is_numbers (w : world) : Prop := forall a base f,
+  has_block w a base f -> has_numbers w a base f.
 
 (* The fence alone is such numbers: only one. So what holds for numbers holds for fences, and for both together. *)
 Definition fence_is_number (w : world) : Prop := forall a f,

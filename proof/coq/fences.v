@@ -71,6 +71,23 @@ Proof.
     exists g, i. repeat split; auto; intros m Hm; apply Since; lia.
 Qed.
 
+Theorem a_block_is_numbers : block_is_numbers w.
+Proof.
+  intros a base f [q [Q Block]]. exists q. split; auto. intros n Hn.
+  destruct (Block n Hn) as [i [Si [Ei [A Known]]]]. destruct (answer_is_true n i a f A) as [Holds Is].
+  destruct Known as [Found | [[g [c [Sg [Gi [Found [Ag [Held Same]]]]]]] | Only]].
+  - exists i, i. repeat split; auto; try lia; intros m Hm; lia.
+  - destruct (answer_is_true n g a c Ag) as [_ Left].
+    destruct (holder_was_granted n a i) as [h [H [Less Since]]]; auto; try lia.
+    (* A grant after that of g would have made the counter larger. *)
+    assert (h <= g).
+    { destruct (Nat.le_gt_cases h g) as [| Later]; auto. exfalso.
+      pose proof (counter_never_falls n (S g) h Later). lia. }
+    exists g, i. repeat split; auto; try lia; intros m Hm; apply Since; lia.
+  - destruct (holder_was_granted n a (S i)) as [h [H [Less Since]]]; auto; try lia.
+    exists h, i. repeat split; auto; try lia; intros m Hm; apply Since; lia.
+Qed.
+
 (* What both theorems need: one attempt's numbers end where the other's begin, or before. If a was over when b began, a
    is the first of them. *)
 Lemma numbers_do_not_overlap : forall a b base f base' f',
