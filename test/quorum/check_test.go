@@ -639,7 +639,7 @@ func (w *world) checkClient(c *client) {
 			cl.rounds = []*round{settled}
 		}
 		if over && (c.phase == idle || j < len(c.claims)-1) {
-			c.claims[j] = &claim{who: cl.who, nr: cl.nr, token: cl.token, fence: cl.fence, ended: true}
+			c.claims[j] = &claim{who: cl.who, nr: cl.nr, token: cl.token, fence: cl.fence, first: cl.first, ended: true}
 		}
 	}
 }

@@ -193,7 +193,7 @@ func numbers(nodes, clients int, change func(l *limits)) limits {
 
 var blocks = []named{
 	{"one node", numbers(1, 2, func(l *limits) {
-		l.swift, l.proposals, l.max = false, [maxClients]int64{5, 9}, budget{ticks: 1, twice: 1}
+		l.swift, l.untimed, l.proposals, l.max = false, true, [maxClients]int64{5, 9}, budget{twice: 1, unlocks: 1}
 	})},
 	{"three on one", numbers(1, 3, func(l *limits) { l.proposals = [maxClients]int64{5, 0, 9} })},
 	{"two nodes", numbers(2, 2, func(l *limits) { l.proposals = [maxClients]int64{5, 9} })},
@@ -201,7 +201,9 @@ var blocks = []named{
 		l.untimed, l.proposals, l.max = true, [maxClients]int64{5, 9}, budget{twice: 2}
 	})},
 	{"a node that is new", numbers(2, 2, func(l *limits) { l.counters, l.proposals = byNode{3, 0}, [maxClients]int64{6, 8} })},
-	{"a clock is behind", numbers(2, 2, func(l *limits) { l.behind, l.proposals = 1, [maxClients]int64{9, 5} })},
+	{"a clock is behind", numbers(2, 2, func(l *limits) {
+		l.untimed, l.behind, l.proposals, l.max = true, 1, [maxClients]int64{9, 5}, budget{twice: 1}
+	})},
 	{"a clock is behind, late answers", numbers(3, 1, func(l *limits) {
 		l.swift, l.behind, l.proposals, l.tries = false, 1, [maxClients]int64{9}, byClient{2}
 	})},
@@ -213,7 +215,7 @@ var blocks = []named{
 	{"three nodes", numbers(3, 2, func(l *limits) { l.untimed, l.behind, l.proposals = true, 1, [maxClients]int64{9, 5} })},
 	{"x and xy", numbers(2, 2, func(l *limits) { l.wants, l.proposals = byClient{1, 3}, [maxClients]int64{5, 9} })},
 	{"x, y and xy", numbers(1, 3, func(l *limits) { l.wants, l.proposals = byClient{1, 2, 3}, [maxClients]int64{5, 0, 9} })},
-	{"repairs", numbers(2, 2, func(l *limits) { l.proposals, l.max = [maxClients]int64{5, 9}, budget{repairs: 1} })},
+	{"repairs", numbers(2, 2, func(l *limits) { l.untimed, l.proposals, l.max = true, [maxClients]int64{5, 9}, budget{repairs: 1} })},
 }
 
 // careless has two clients want fences of three nodes.
@@ -242,6 +244,9 @@ var broken = []finding{
 	{named{"a raise is acknowledged above the fence", careless(func(l *limits) { l.careless, l.max = raisesAbove, budget{twice: 1} })}, "two locks have the same fence"},
 	{named{"a raise does not look at the token", careless(func(l *limits) { l.careless = raisesAnybodys })}, "two locks have the same fence"},
 	{named{"a grant does not count", careless(func(l *limits) { l.careless = countsNothing })}, "a lock that was asked for after another was got has no larger fence"},
+	{named{"a grant has found less than the largest counter", numbers(1, 3, func(l *limits) {
+		l.untimed, l.careless, l.wants, l.proposals = true, findsLeast, byClient{1, 2, 3}, [maxClients]int64{5, 0, 9}
+	})}, "a number of a lock is not above a lock that was got before it was asked for"},
 	{named{"attempts share a token", careless(func(l *limits) { l.oneToken = true })}, "a lock that was asked for after another was got has no larger fence"},
 	{named{"half of the nodes are a quorum", careless(func(l *limits) { l.nodes, l.half = 4, true })}, "a lock that was asked for after another was got has no larger fence"},
 	{named{"nothing comes off for the drift", limits{nodes: 1, clients: 2, swift: true, careless: noDrift, ttl: 4 * ms, patience: ms, max: budget{ticks: 4}}}, twoHolders},
@@ -284,6 +289,9 @@ var large = []named{
 	{"fences of four", fenced(4, 2, func(l *limits) { l.swift, l.untimed = true, true })},
 	{"fences of three clients", fenced(2, 3, func(l *limits) { l.swift, l.untimed = true, true })},
 	{"fences of three clients on three", fenced(3, 3, func(l *limits) { l.swift, l.untimed = true, true })},
+	{"numbers of three that come twice", numbers(3, 2, func(l *limits) {
+		l.untimed, l.behind, l.proposals, l.max = true, 1, [maxClients]int64{9, 5}, budget{twice: 1}
+	})},
 	{"x and xy on three", fenced(3, 2, func(l *limits) { l.swift, l.untimed, l.wants = true, true, byClient{1, 3} })},
 	{"x, y and xy on two", fenced(2, 3, func(l *limits) { l.swift, l.untimed, l.wants = true, true, byClient{1, 2, 3} })},
 }
@@ -344,8 +352,8 @@ func TestQuorumAtRandom(t *testing.T) {
 		{nodes: 4, clients: 2, tries: byClient{3, 3}, max: crowded},
 		{nodes: 3, clients: 3, tries: byClient{2, 2, 2}, unit: 20 * ms, ttl: 300 * ms, patience: 40 * ms, drift: 20 * ms, max: crowded},
 		{nodes: 5, clients: 3, tries: byClient{2, 2, 2}, fenced: true, max: crowded},
-		{nodes: 3, clients: 3, tries: byClient{2, 2, 2}, fenced: true, anyExpiry: true, wants: byClient{1, 3, 2}, max: crowded},
-		{nodes: 5, clients: 2, tries: byClient{3, 3}, fenced: true, counters: byNode{1, 5, 3, 7, 9}, interleaved: true, max: crowded},
+		{nodes: 3, clients: 3, tries: byClient{2, 2, 2}, fenced: true, blocks: true, anyExpiry: true, wants: byClient{1, 3, 2}, counters: byNode{1, 1, 2}, proposals: [maxClients]int64{9, 0, 5}, behind: 2, max: crowded},
+		{nodes: 5, clients: 2, tries: byClient{3, 3}, fenced: true, blocks: true, counters: byNode{1, 5, 3, 7, 9}, interleaved: true, max: crowded},
 	} {
 		began := time.Now()
 		r := rand.New(rand.NewPCG(seed, uint64(i)))
