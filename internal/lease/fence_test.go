@@ -100,7 +100,7 @@ func TestBlock(t *testing.T) {
 			}
 			require.Equal(t, Granted, r.Verdict)
 			assert.Equal(t, tc.fence, r.Fencing.Fence)
-			assert.Equal(t, tc.below, r.Fencing.Below())
+			assert.Equal(t, tc.below, r.Fencing.Below)
 		})
 	}
 }
@@ -125,7 +125,7 @@ func TestBlockOfTwoRaises(t *testing.T) {
 	assert.True(t, r.told(t, 2, 95, 30).Has(Done))
 	assert.Equal(t, Granted, r.Verdict)
 	assert.EqualValues(t, 95, r.Fencing.Fence)
-	assert.EqualValues(t, 40, r.Fencing.Below())
+	assert.EqualValues(t, 40, r.Fencing.Below)
 }
 
 // Without OwnBlock the fence is all that is the lock's, whatever nodes say.
@@ -134,5 +134,5 @@ func TestBlockIsAskedFor(t *testing.T) {
 	r := fencedRound(now, 1)
 	r.Begin(now, time.Hour)
 	r.told(t, 0, 90, 7)
-	assert.EqualValues(t, 89, r.Fencing.Below())
+	assert.EqualValues(t, 89, r.Fencing.Below)
 }

@@ -39,7 +39,7 @@ func (t *Turn) Fence() (fence int64) {
 func (l *Lease) MayPass(t *Turn, validity time.Duration, now time.Time) bool {
 	at, lead := l.Clock(now)
 	left := l.Until.Remaining(at, lead)
-	return l.Before == Undecided && !l.again && left > 0 && float64(left) >= enoughValidity*float64(validity) &&
+	return l.Before == Undecided && !l.again && float64(left) >= enoughValidity*float64(validity) &&
 		!t.ends.Passed(at, lead) && (t.last == 0 || t.next <= t.last)
 }
 
