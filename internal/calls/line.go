@@ -29,17 +29,15 @@ func (l *Line) IsEmpty() bool { return l.known.Load() == 0 }
 func (l *Line) Do(f func(q *waiting.Queue, now time.Time)) {
 	l.mu.Lock()
 	l.doLocked(time.Now(), f)
-	l.mu.Unlock()
 }
 
 // DoAt is Do for what has happened then. To look at the clock is a good part of what it takes to use the queue.
 func (l *Line) DoAt(then time.Time, f func(q *waiting.Queue, now time.Time)) {
 	l.mu.Lock()
 	l.doLocked(then, f)
-	l.mu.Unlock()
 }
 
-// doLocked is Do at a time. mu is held.
+// doLocked is Do at a time. mu is held, and not any more after it.
 func (l *Line) doLocked(now time.Time, f func(q *waiting.Queue, now time.Time)) {
 	f(l.rules, now)
 	passes := l.rules.Passes()
@@ -50,4 +48,5 @@ func (l *Line) doLocked(now time.Time, f func(q *waiting.Queue, now time.Time)) 
 	for _, p := range passes {
 		l.pass(p)
 	}
+	l.mu.Unlock()
 }
