@@ -22,6 +22,7 @@ type claim struct {
 	space     [2]any                    // for args
 
 	leaves bool // a release may leave the keys: there is a min hold
+	waited bool // its lock request gets in line
 
 	// wakes is whether the claim's release wakes those who wait. It has no lock: it is set before the first
 	// release is handed to a node, and never after that. A node's goroutines look at it for a release only,
@@ -88,12 +89,15 @@ func (c *claim) Release(now time.Time, again bool) (node.Command, node.Receiver)
 	if !c.wakes && !again {
 		return undoCommand(c), nil
 	}
-	return c.releaseTelling(now), &wakeReader{r: c.r, on: c.target}
+	return c.releaseTelling(now, again), &wakeReader{r: c.r, on: c.target}
 }
 
-func (c *claim) releaseTelling(now time.Time) node.Command {
+func (c *claim) releaseTelling(now time.Time, again bool) node.Command {
 	if t := c.keptUntil.Load(); t != nil && now.Before(*t) {
 		return leaveCommand(c, serverMillis(t.Sub(now)))
+	}
+	if again {
+		return lateCommand(c)
 	}
 	return unlockCommand(c)
 }

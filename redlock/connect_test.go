@@ -347,7 +347,7 @@ func TestConnectionsThatAreShortComeInABoundedLoop(t *testing.T) {
 			n := cl.Nodes[0]
 			served := 0
 			require.NoError(t, n.OnCommand(func(cmd string, _ []string) {
-				if cmd != "SET" && cmd != "EVALSHA" && cmd != c.hangUp {
+				if cmd != "SET" && cmd != "EVALSHA" && cmd != "DELEX" && cmd != c.hangUp {
 					return
 				}
 				if served++; c.hangUp == "GET" && served%2 == 1 {

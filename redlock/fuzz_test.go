@@ -376,6 +376,8 @@ func (n *liar) reply(args []string) (string, error) {
 		return bulk("ok"), nil
 	case "DEL":
 		return integer(0), nil
+	case "DELIFEQ", "DELEX":
+		return "-ERR unknown command\r\n", nil
 	case "MOVE":
 		return "-ERR source and destination objects are the same\r\n", nil
 	case "PING":

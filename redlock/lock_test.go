@@ -128,9 +128,9 @@ func TestLockOnOneResourceTakesNoScript(t *testing.T) {
 		opts      []redlock.Option
 		want      string
 	}{
-		"one resource": {[]string{"a"}, nil, "SET PTTL unlock"},
+		"one resource": {[]string{"a"}, nil, "SET PTTL DELEX PTTL"},
 		"two":          {[]string{"a", "b"}, nil, "lock unlock"},
-		"fencing":      {[]string{"a"}, []redlock.Option{redlock.WithFencing()}, "fencedLock unlock"},
+		"fencing":      {[]string{"a"}, []redlock.Option{redlock.WithFencing()}, "fencedLock DELEX PTTL"},
 	} {
 		runInBubble(t, name, 3, func(t *testing.T, cl *testcluster.Cluster) {
 			r := newWarm(t, cl, c.opts...)
@@ -204,7 +204,7 @@ func TestLockOnAnOldServerFallsBackToTheScript(t *testing.T) {
 		time.Sleep(time.Second)
 		take()
 		lock()
-		assert.Equal(t, "SET PTTL unlock", take())
+		assert.Equal(t, "SET PTTL DELEX PTTL", take())
 	})
 }
 

@@ -80,7 +80,7 @@ func (r *Redlock) releaseForeign(ctx context.Context, on *target, token string) 
 	}
 	c.grow(cmp.Or(r.defaults.quarantine, unknownLife))
 	c.BeginForeign(c, len(r.nodes), size)
-	rd := r.newRound(ctx, c, c.releaseTelling(time.Now()), lease.Releasing, 0)
+	rd := r.newRound(ctx, c, c.releaseTelling(time.Now(), false), lease.Releasing, 0)
 	if v := rd.release(r.defaults.nodeTimeout); v != lease.Granted {
 		return orClosed(rd.fail(verdictError(v)))
 	}

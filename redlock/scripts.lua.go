@@ -115,8 +115,26 @@ var unlockScript = script("unlock", lines.DecodeTold("unlock", func(reply any) n
 	return out
 }))
 
+// deletionScript is unlockScript, for a release that may go as a command of the server's own.
+var deletionScript = func() *node.Script {
+	s := *unlockScript
+	s.Deletes = true
+	return &s
+}()
+
+// unlockCommand is the first release. That of a lock that was waited for goes by the script in any case: there may be
+// more who wait, whom it tells at once.
 func unlockCommand(c *claim) node.Command {
-	return node.Command{Script: unlockScript, Keys: c.withBells(), Args: c.args[:1]}
+	s := deletionScript
+	if c.waited {
+		s = unlockScript
+	}
+	return node.Command{Script: s, Keys: c.withBells(), Args: c.args[:1]}
+}
+
+// lateCommand is a release that is sent again.
+func lateCommand(c *claim) node.Command {
+	return node.Command{Script: unlockScript, Keys: c.withBells(), Args: []any{c.args[0], "again"}}
 }
 
 // leaveCommand is a release that leaves the keys for a time.
@@ -165,6 +183,7 @@ var (
 // queueCommand is the lock request of a client that has waited for some time, and goes on
 // if it is refused. channel is the client's.
 func queueCommand(c *claim, channel any, waited, life time.Duration, yields bool) node.Command {
+	c.waited = true
 	args := []any{c.args[0], c.args[1], channel, waited.Microseconds(), serverMillis(life), yields}
 	if c.counters == nil {
 		return node.Command{Script: queueScript, Keys: c.withBells(), Args: args}

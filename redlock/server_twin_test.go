@@ -27,17 +27,18 @@ func evalCommand(conn redis.Conn, cmd node.Command) (any, error) {
 
 // A serverTwin is a node next to a server.Server that is to do the same.
 type serverTwin struct {
-	t      *testing.T
-	rand   *rand.Rand
-	node   *testcluster.Node
-	conn   redis.Conn
-	model  server.Server
-	fenced bool
-	tick   time.Duration // in which times are counted
-	passes bool          // time does
-	now    time.Duration
-	claims []*claim // by token
-	wants  []uint8
+	t       *testing.T
+	rand    *rand.Rand
+	node    *testcluster.Node
+	conn    redis.Conn
+	model   server.Server
+	fenced  bool
+	tick    time.Duration // in which times are counted
+	passes  bool          // time does
+	now     time.Duration
+	claims  []*claim // by token
+	deletes string   // the node's command for releases; empty: it has none
+	wants   []uint8
 
 	answers [8]int // by stance
 	errors  int
@@ -52,6 +53,11 @@ func newServerTwin(t *testing.T, n *testcluster.Node, resources int, fenced bool
 	tw := &serverTwin{
 		t: t, rand: rand.New(rand.NewPCG(1, uint64(resources))), node: n, conn: conn, fenced: fenced,
 		claims: make([]*claim, 1), wants: make([]uint8, 1),
+	}
+	for _, tw.deletes = range []string{"DELIFEQ", "DELEX", ""} {
+		if _, err = conn.Do(tw.deletes, tw.deletion(&claim{target: &target{keys: []any{"none"}}, args: []any{""}})...); err == nil {
+			break
+		}
 	}
 	for wants := uint8(1); wants < 1<<resources; wants++ {
 		var names []string
@@ -121,7 +127,13 @@ func (tw *serverTwin) step(token int, until time.Duration) {
 		tw.same(tw.model.Release(token, wants), undoCommand(c))
 	case 8:
 		late, _ := c.Release(time.Now(), true)
-		tw.same(tw.model.Release(token, wants), late)
+		if tw.deletes == "" || len(c.keys) > 1 || tw.rand.IntN(2) == 0 {
+			tw.same(tw.model.Release(token, wants), late)
+			return
+		}
+		deleted, err := tw.conn.Do(tw.deletes, tw.deletion(c)...)
+		require.NoError(tw.t, err)
+		require.Equal(tw.t, map[node.Stance]int64{node.Yes: 1, node.Gone: 0}[tw.model.Release(token, wants)], deleted)
 	case 9:
 		tw.same(tw.model.Leave(token, wants, until), leaveCommand(c, ms))
 	case 10:
@@ -223,6 +235,14 @@ func (tw *serverTwin) lockWithFence(token int, until time.Duration) {
 	require.Equal(tw.t, want.Stance, out.Stance)
 	tw.sameGrant(want, out)
 	tw.answers[want.Stance]++
+}
+
+// deletion is what the node's command for releases is given.
+func (tw *serverTwin) deletion(c *claim) []any {
+	if tw.deletes == "DELEX" {
+		return []any{c.keys[0], "IFEQ", c.args[0]}
+	}
+	return []any{c.keys[0], c.args[0]}
 }
 
 // direct sends a lock request as the server's own command.

@@ -120,7 +120,7 @@ func (l *Lock) beginUnlock(now time.Time) (repeated bool, end func()) {
 
 func (l *Lock) release(ctx context.Context, now time.Time, repeated bool) (*round, lease.Verdict) {
 	l.claim.wakeOthers()
-	rd := l.r.newRound(ctx, l.claim, l.claim.releaseTelling(now), lease.Unlocking, 0)
+	rd := l.r.newRound(ctx, l.claim, l.claim.releaseTelling(now, repeated), lease.Unlocking, 0)
 	for i, n := range l.r.nodes {
 		// Asked again, a node that has already removed the key would seem to have lost it.
 		if repeated && n.Has(&l.claim.Trace, i, node.MarkConfirmed) {

@@ -13,8 +13,8 @@ const maxEncoded = 4 << 10
 func Encode(c *node.Command, b []byte) {
 	var space [8]any
 	if c.IsDirect() {
-		args := directArgs(c, space[:0])
-		b = conn.AppendCommand(conn.AppendCommand(b, "SET", args), "PTTL", args[:1])
+		verb, args := direct(c, "", space[:0])
+		b = conn.AppendCommand(conn.AppendCommand(b, verb, args), "PTTL", c.Keys)
 	} else {
 		verb, args := run(c, space[:0], nil, false, false)
 		b = conn.AppendCommand(b, verb, args)
@@ -24,9 +24,15 @@ func Encode(c *node.Command, b []byte) {
 	}
 }
 
-// directArgs appends the arguments of the SET of a lock request. The first is all that PTTL takes.
-func directArgs(c *node.Command, args []any) []any {
-	return append(args, c.Keys[0], c.Args[0], "NX", "GET", "PX", c.Args[1])
+// direct returns the command that stands for the script, and appends its arguments. PTTL of the last key goes behind it.
+func direct(c *node.Command, deletes string, args []any) (verb string, _ []any) {
+	switch args = append(args, c.Keys[0]); {
+	case !c.Script.Deletes:
+		return "SET", append(args, c.Args[0], "NX", "GET", "PX", c.Args[1])
+	case deletes == "DELEX":
+		args = append(args, "IFEQ")
+	}
+	return deletes, append(args, c.Args[0])
 }
 
 // run returns the command that runs the script, by its source if eval, and appends its arguments. The dialect is nil

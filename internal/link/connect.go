@@ -34,7 +34,7 @@ func (l *Link) prepare(ctx context.Context) (*pipeline, error) {
 	}
 	p := &pipeline{link: l, wire: w, c: &node.Conn{Spread: rand.Float64()}, writerDone: make(chan struct{})}
 	stop := context.AfterFunc(ctx, w.Abort)
-	p.c.Dialect, err = l.handshake(ctx, w, l.Source)
+	err = l.handshake(ctx, w, l.Source, p.c)
 	if !stop() && err == nil {
 		err = fmt.Errorf("handshake took over %v", limit)
 	}

@@ -8,15 +8,16 @@ import (
 	"github.com/seed6c881748/redlock/internal/node"
 )
 
-// handshake loads the scripts, and looks at what the server is. Without a Dialect it returns nil.
-func (c *Config) handshake(ctx context.Context, w *conn.Wire, source *conn.Source) (dialect node.ConnDialect, err error) {
+// handshake loads the scripts, and looks at what the server is. It notes that for the rules.
+func (c *Config) handshake(ctx context.Context, w *conn.Wire, source *conn.Source, rules *node.Conn) (err error) {
 	if err = w.Err(); err != nil {
-		return nil, err // A Pool around redigo's Get has no other way to say so.
+		return err // A Pool around redigo's Get has no other way to say so.
 	}
 	if err = w.Abortable(ctx); err != nil {
-		return nil, err
+		return err
 	}
 	steps := append([]conn.Step{c.writeProbe()}, c.scriptSteps()...)
+	steps = append(steps, c.deletionSteps(rules)...)
 	elsewhere := false
 	if question, asks := source.DatabaseQuestion(w, c.Node.UnusedKey); asks {
 		steps = append(steps, conn.Step{Command: question, Check: func(a conn.Answer) error {
@@ -34,17 +35,30 @@ func (c *Config) handshake(ctx context.Context, w *conn.Wire, source *conn.Sourc
 		}
 	}
 	if err = w.Run(ctx, steps); err != nil {
-		return nil, err
+		return err
 	}
 	if elsewhere {
 		if err = source.Misplaced(ctx, w, c.Node.UnusedKey); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	if c.Dialect != nil {
-		dialect, err = c.Dialect.Learn(ctx, w, looks)
+		rules.Dialect, err = c.Dialect.Learn(ctx, w, looks)
 	}
-	return dialect, err
+	return err
+}
+
+// deletionSteps try the commands that delete a key if it has a value. Many servers have none, or forbid them.
+func (c *Config) deletionSteps(rules *node.Conn) (steps []conn.Step) {
+	for _, command := range [][]any{{"DELIFEQ", c.Node.UnusedKey, ""}, {"DELEX", c.Node.UnusedKey, "IFEQ", ""}} {
+		steps = append(steps, conn.Step{Command: command, Check: func(a conn.Answer) error {
+			if a.Reply == int64(0) {
+				rules.Deletes = command[0].(string)
+			}
+			return nil
+		}})
+	}
+	return steps
 }
 
 // writeProbe is a write that changes nothing. A replica refuses it, and would otherwise

@@ -91,11 +91,11 @@ func (p *pipeline) send(args []any, out *node.Sending) ([]any, error) {
 		}
 	}
 	if out.Direct {
-		args = directArgs(&out.Command, args)
-		if err := p.wire.Send("SET", args...); err != nil {
-			return args, err
+		verb, all := direct(&out.Command, p.c.Deletes, args)
+		if err := p.wire.Send(verb, all...); err != nil {
+			return all, err
 		}
-		return args, p.wire.Send("PTTL", args[:1:1]...)
+		return all, p.wire.Send("PTTL", out.Command.Keys[len(out.Command.Keys)-1])
 	}
 	verb, args := run(&out.Command, args, dialect, out.Eval, out.Forgot)
 	return args, p.wire.Send(verb, args...)

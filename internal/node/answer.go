@@ -24,7 +24,7 @@ func (n *Node) Answer(c *Conn, reply any, err error, now time.Time) (q *Request,
 	direct := q.direct
 	if direct {
 		var complete, long bool
-		if out, complete, long, err = c.half.take(q, reply, err); !complete {
+		if out, complete, long, err = c.half.take(n, q, reply, err); !complete {
 			return q, out, Goes
 		}
 		n.scriptsOnly = n.scriptsOnly || long
@@ -38,6 +38,10 @@ func (n *Node) Answer(c *Conn, reply any, err error, now time.Time) (q *Request,
 	}
 	c.served = c.served || err == nil
 	switch {
+	case direct && q.scripted:
+		c.keepsKeys = c.keepsKeys || err != nil
+		n.push(q)
+		return q, out, Goes
 	case q == &n.drainPing:
 		return q, out, n.drained(c)
 	case q.Command.Script == nil:

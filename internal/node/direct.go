@@ -21,13 +21,18 @@ type directReply struct {
 
 // take takes one of the two replies to the oldest request, a direct one. The second completes it: then
 // out is what they say, unless failed is an error of the server. long: the key's value is too long to be asked for again.
-func (first *directReply) take(q *Request, reply any, err error) (out Outcome, complete, long bool, failed error) {
+func (first *directReply) take(n *Node, q *Request, reply any, err error) (out Outcome, complete, long bool, failed error) {
 	if !first.waits {
 		*first = directReply{true, reply, err}
 		return out, false, false, nil
 	}
-	value, failed := first.value, first.err
+	said := *first
+	value, failed := said.value, said.err
 	*first = directReply{}
+	if q.Command.Script.Deletes {
+		out, failed = n.deleted(q, said, reply, err)
+		return out, true, false, failed
+	}
 	if failed != nil {
 		return out, true, false, failed
 	}

@@ -12,11 +12,13 @@ import (
 type Conn struct {
 	Dialect ConnDialect // nil: requests are sent as they are given
 	Spread  float64     // in [0, 1): how much earlier than others it is made anew
+	Deletes string      // the server's command that deletes a key if it has a value: DELIFEQ or DELEX; empty: it has none
 
 	served      bool        // a reply that is no error has come
 	said        error       // what the server has answered last, if that was an error
 	half        directReply // to the oldest request
 	scriptsOnly bool        // the server does not know what direct requests take
+	keepsKeys   bool        // it has refused what Deletes takes
 
 	over       bool      // broken or closed: the writer ends
 	why        error     // set with over

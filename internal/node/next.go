@@ -51,11 +51,11 @@ func (n *Node) Next(c *Conn, batch []Sending, now time.Time) (_ []Sending, dropp
 		} else if q == c.last {
 			c.paused, limit = true, len(batch)+1
 		}
-		q.sent, q.direct = since, q.Command.IsDirect() && !q.Eval && c.Dialect == nil && !c.scriptsOnly && !n.scriptsOnly
+		q.sent, q.direct = since, n.isDirect(c, q)
 		n.inFlight.push(q)
 		cmd := q.Command
-		if cmd.Timed {
-			cmd, _ = q.Trace.owner.Release(now, q.due != nil) // It may have waited.
+		if cmd.Timed || q.scripted {
+			cmd, _ = q.Trace.owner.Release(now, q.due != nil || q.scripted) // It may have waited.
 		}
 		batch = append(batch, Sending{cmd, q.direct, q.Eval, n.forgot})
 	}

@@ -49,3 +49,8 @@ var refusals = map[string]bool{
 	"NOPERM": true, "NOAUTH": true, "WRONGTYPE": true, "OOM": true, "MISCONF": true, "READONLY": true,
 	"LOADING": true, "BUSY": true, "NOREPLICAS": true, "MASTERDOWN": true, "CLUSTERDOWN": true, "MOVED": true, "ASK": true, "CROSSSLOT": true,
 }
+
+// isUndone reports whether an error says that a command was not carried out.
+func isUndone(code string, err error) bool {
+	return refusals[code] || code == "ERR" && strings.Contains(err.Error(), "unknown command")
+}

@@ -27,7 +27,8 @@ type Request struct {
 	Index      uint16        // the node's place in the round; constant
 	due        *dueRelease   // of a release that is sent again; nil: it is the first
 	Eval       bool          // the server did not know the script's hash
-	direct     bool          // it was sent without the script; see direct.go
+	direct     bool          // it was sent without the script; see direct.go and deletion.go
+	scripted   bool          // a release: what was answered without the script does not say all
 }
 
 // sets reports whether the request sets keys.

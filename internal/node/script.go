@@ -20,6 +20,8 @@ type Script struct {
 	// boxed, the value that the key had, nil for none, and for how many ms it still lives, as PTTL says it.
 	// nil: there is no such way.
 	Direct func(token, value any, left int64) Outcome
+
+	Deletes bool // it releases, and may go without the script on one resource; see deletion.go
 }
 
 // An Outcome is what a reply to a script means for the round.

@@ -96,6 +96,9 @@ func (e *embedded) stops(c *server.Peer, cmd string, args []string, nested bool)
 	case e.old && cmd == "SET" && slices.Contains(args, "NX") && slices.Contains(args, "GET"):
 		c.WriteError("ERR syntax error")
 		return true
+	case e.old && cmd == "DELEX":
+		c.WriteError("ERR unknown command 'DELEX'")
+		return true
 	}
 	return false
 }

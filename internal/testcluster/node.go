@@ -155,7 +155,7 @@ func (n *Node) SetError(msg string) error {
 	return n.locked(func(e *embedded) { e.errMsg = msg })
 }
 
-// SetOld makes an embedded node refuse SET with both NX and GET, as servers before Redis 7.0 do, or ends it.
+// SetOld makes an embedded node refuse SET with both NX and GET, as servers before Redis 7.0 do, and DELEX, or ends it.
 func (n *Node) SetOld(old bool) error {
 	return n.locked(func(e *embedded) { e.old = old })
 }

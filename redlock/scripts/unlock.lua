@@ -3,10 +3,11 @@
 --
 -- A release may also leave the keys for a time, so that nobody gets the lock before it is over. It never lengthens a key's
 -- life. Who is first in line is told all the same: refused once more, it knows when to come back. And the release of an
--- attempt that failed tells nobody. If it did, every failure in a contest would set off the next.
+-- attempt that failed tells nobody. If it did, every failure in a contest would set off the next. One that is sent again
+-- also tells where the key is gone: the first one may have deleted it without this script, and told nobody.
 --
 --    KEYS  the resources' keys; unless nobody is told: and their bells
---    ARGV  token; if it leaves the keys: and the time in ms; if nobody is told: and ""
+--    ARGV  token; if it leaves the keys: and the time in ms; if nobody is told: and ""; if it is sent again: and "again"
 --    1     every key held the token
 --    0     at least one was gone or, if nobody is told, another's
 --    {{pttl, digest, owner}}
@@ -16,14 +17,14 @@
 --
 -- The release is named by a digest of the token, as in tokens.Digest.
 
-local leave, tells, n = ARGV[2], ARGV[2] ~= '', #KEYS / 2
+local again, tells, n = ARGV[2] == 'again', ARGV[2] ~= '', #KEYS / 2
+local leave = not again and ARGV[2]
 if not tells then n = #KEYS end
 local mine, rung, held = 0, false, 0
 for i = 1, n do
-  local v = redis.pcall('GET', KEYS[i])
+  local v, rings = redis.pcall('GET', KEYS[i]), false
   if v == ARGV[1] then
     mine = mine + 1
-    local rings
     if not leave then
       rings = redis.call('DEL', KEYS[i], KEYS[n + i]) == 2
     elseif tells then
@@ -32,13 +33,15 @@ for i = 1, n do
     else
       redis.call('DEL', KEYS[i])
     end
-    if rings then
-      rung = rung or {}
-      rung[i] = true
-    end
+  elseif again and not v then
+    rings = redis.call('DEL', KEYS[n + i]) == 1
   elseif tells and held == 0 and type(v) == 'string' then
     local owner = #v <= 167 and string.match(v, '^[0-9a-f]+() owner=.') == 33 and string.sub(v, 40) or ''
     held = {redis.call('PTTL', KEYS[i]), string.sub(redis.sha1hex(v), 1, 12), owner}
+  end
+  if rings then
+    rung = rung or {}
+    rung[i] = true
   end
 end
 if mine == n then held = 1 end

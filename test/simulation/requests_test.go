@@ -21,7 +21,7 @@ import (
 // A simRequest is a request that is about to run on a node.
 type simRequest struct {
 	script     string
-	cmd        string // EVAL, EVALSHA, or SET of a lock request without its script
+	cmd        string // EVAL, EVALSHA, or SET or DELEX of a request without its script
 	args       []string
 	keys, argv []string
 	token      string // if the request is about a token
@@ -67,6 +67,10 @@ func (n *simNode) observe(cmd string, args []string) {
 	switch cmd {
 	case "SET":
 		req = readSet(args)
+	case "DELEX":
+		if req = readDeletion(args); req != nil && req.token == "" {
+			return // Of a handshake.
+		}
 	case "EVAL", "EVALSHA":
 		if s.guarded && scriptOf(args[0]) == "" {
 			return // Quarantine has texts of its own.
@@ -91,6 +95,14 @@ func readSet(args []string) *simRequest {
 		return nil
 	}
 	return &simRequest{script: "lock", cmd: "SET", args: args, keys: args[:1], argv: []string{args[1], args[5]}, token: args[1]}
+}
+
+// readDeletion reads a release that was sent without its script; nil if it is malformed.
+func readDeletion(args []string) *simRequest {
+	if len(args) != 3 || args[1] != "IFEQ" {
+		return nil
+	}
+	return &simRequest{script: "unlock", cmd: "DELEX", args: args, keys: args[:1], argv: args[2:], token: args[2]}
 }
 
 // readCall reads the call of a script; nil if it is malformed.

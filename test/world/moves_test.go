@@ -359,16 +359,25 @@ var everything = []struct {
 			t.flushed = t.flushed || w.server[0].Token == t.id
 			t.vanishes = t.vanishes || w.server[0].Token == t.id && t.heard && !t.released && !t.unsure && w.done.sleeps == 0
 		}
-		w.server = server.Server{}
+		w.server, w.bell = server.Server{}, false
 	}},
 	{"the server forgets its scripts", once, func(w *world, _ int) bool { return w.knows && w.done.forgets < w.forgets }, func(w *world, _ int) {
 		w.done.forgets++
 		w.knows = false
 	}},
+	{"somebody gets in line", once, func(w *world, _ int) bool {
+		return w.server[0].Token != 0 && !w.bell && w.done.waiters < w.waiters
+	}, func(w *world, _ int) {
+		w.done.waiters++
+		w.bell = true
+	}},
 	{"another client locks", once, func(w *world, _ int) bool { return w.other && !w.locked && w.server[0].Token == 0 }, func(w *world, _ int) {
 		w.locked, w.server = true, server.Server{{Token: -1, Until: w.clock() + 2*ttl}}
 	}},
-	{"the other client unlocks", once, func(w *world, _ int) bool { return w.server[0].Token == -1 }, func(w *world, _ int) { w.server = server.Server{} }},
+	{"the other client unlocks", once, func(w *world, _ int) bool { return w.server[0].Token == -1 }, func(w *world, _ int) {
+		w.server = server.Server{}
+		w.tell(true)
+	}},
 }
 
 const pause = shortTimeout * 3 / 4

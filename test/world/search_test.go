@@ -278,6 +278,10 @@ var usual = []named{
 	{"requests without the script", limits{tokens: 1, breaks: 1, giveUps: 1, refusals: 1, direct: true, other: true, withdraws: true}},
 	{"a server that does not know them", limits{tokens: 2, direct: true, old: true}},
 	{"a value that is too long for them", limits{tokens: 1, askedAgain: 2, breaks: 1, direct: true, long: true, other: true}},
+	{"releases without the script", limits{tokens: 1, breaks: 1, refusals: 1, giveUps: 1, deletes: true, waiters: 1, other: true}},
+	{"releases without the script of two", limits{tokens: 2, breaks: 1, deletes: true, waiters: 1}},
+	{"the end of releases without the script", limits{tokens: 1, refusals: 1, nonsense: 1, closes: true, repeats: 1, deletes: true, waiters: 1}},
+	{"connections made anew between them", limits{tokens: 1, renewals: 1, forgets: 1, deletes: true, waiters: 1}},
 	{"quarantine", limits{tokens: 1, breaks: 1, quarantine: 1, extensions: 1, repairs: 1, flushes: 1, withdraws: true}},
 	{"quarantine of requests without the script", limits{tokens: 1, quarantine: 1, direct: true}},
 	{"the watchdog", limits{tokens: 1, looks: 5}},
@@ -302,6 +306,7 @@ var full = []named{
 	{"connections made anew", limits{tokens: 1, breaks: 1, refusals: 1, renewals: 2, extensions: 1, ticks: 1, forgets: 1}},
 	{"requests that come twice", limits{tokens: 1, breaks: 2, doubles: 2, refusals: 1, extensions: 1, repairs: 1, flushes: 1, other: true}},
 	{"an hour", limits{tokens: 1, breaks: 1, ticks: 3, minutes: 1, hours: 1, refusals: 1}},
+	{"releases without the script", limits{tokens: 1, breaks: 2, refusals: 1, giveUps: 1, ticks: 1, deletes: true, waiters: 1, other: true}},
 	{"requests without the script", limits{tokens: 1, breaks: 2, giveUps: 1, refusals: 2, direct: true, other: true, withdraws: true}},
 	{"the watchdog", limits{tokens: 1, looks: 6, pauses: 1}},
 	{"others find another server", limits{tokens: 1, looks: 4, anews: 1, renewals: 1}},
@@ -378,6 +383,9 @@ func TestWorldAtRandom(t *testing.T) {
 		},
 		func(l *limits) { l.direct, l.old, l.long = true, false, true },
 		func(l *limits) { l.quarantine, l.asides, l.sleeps = 2, 2, 1 },
+		func(l *limits) { l.deletes, l.waiters = true, 3 },
+		func(l *limits) { l.deletes, l.waiters, l.closes, l.tokens = true, 2, true, 2 },
+		func(l *limits) { l.deletes, l.waiters, l.foreign, l.direct = true, 2, true, true },
 	} {
 		l := everyone
 		change(&l)

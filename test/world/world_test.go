@@ -29,6 +29,8 @@ type limits struct {
 	direct, old, long                       bool // lock requests go without the script; the server does not know that; the other client's value is too long for it
 	askedAgain, stops                       int  // lock requests that are made again; times that the process stops for a while, and the watchdog with it
 	votes, ooms                             int  // that rounds have counted; times that the server refuses writes
+	deletes                                 bool // releases go without the script
+	waiters                                 int  // that get in line while somebody holds the resource
 	ageless                                 bool // connections are not made anew because of their age
 	patient, enough                         bool // token 1 has a short node timeout, and token 2 a long one; a quorum votes without this node
 }
@@ -38,7 +40,7 @@ type token struct {
 	node.Trace
 
 	id                     int
-	leaves                 bool
+	leaves, deletes        bool
 	locked                 bool          // its lock request was handed to the node
 	held                   bool          // the server has said yes
 	heard                  bool          // the call has heard of it
@@ -92,6 +94,9 @@ func (t *token) Release(now time.Time, again bool) (node.Command, node.Receiver)
 func (t *token) releasing(now time.Time, again bool) node.Command {
 	c := t.command(t.release())
 	c.Timed, c.Args = t.leaves, append(c.Args, now, again)
+	if t.deletes && !again {
+		c.Script, c.Keys = deletion, withBell
+	}
 	return c
 }
 
@@ -106,7 +111,7 @@ func (t *token) command(s *node.Script) node.Command {
 	return node.Command{Script: s, Keys: resource, Args: []any{t.id}}
 }
 
-var resource = []any{"a"}
+var resource, withBell = []any{"a"}, []any{"a", "bell"}
 
 // script returns one of which the server knows what it does.
 func script(name string, stances map[string]node.Stance) *node.Script {
@@ -136,6 +141,8 @@ var (
 	aside   = script("question", says)
 	release = script("release", says)
 	leave   = script("release with a min hold", says)
+
+	deletion = &node.Script{Name: "direct release", Decode: release.Decode, Deletes: true}
 )
 
 func grants(s *node.Script) *node.Script {
@@ -222,8 +229,9 @@ type message struct {
 	script  *node.Script // nil: a PING
 	tokens  []any
 	eval    bool
-	part    int           // 1: the SET of a direct request, 2: its PTTL
+	part    int           // 1: the SET or DELIFEQ of a direct request, 2: its PTTL
 	refused bool          // the server has refused the first part
+	again   bool          // a release that is sent again
 	at      time.Duration // when it was written
 }
 
@@ -231,7 +239,9 @@ type message struct {
 func (m message) locks() bool { return m.script == lock || m.script == set && m.part < 2 }
 
 // ends reports whether it is a release.
-func (m message) ends() bool { return m.script == release || m.script == leave }
+func (m message) ends() bool {
+	return m.script == release || m.script == leave || m.script == deletion
+}
 
 // isOfToken reports whether it is about a single token.
 func (m message) isOfToken() bool {
@@ -285,7 +295,9 @@ type world struct {
 
 	dialect     *dialect
 	abstains    bool          // the server grants nothing
-	first       reply         // to the SET of a direct request whose PTTL is not answered yet
+	first       reply         // to the SET or DELIFEQ of a direct request whose PTTL is not answered yet
+	keepsKeys   bool          // on this connection: its server has refused DELIFEQ, or PTTL of the bell
+	bell        bool          // somebody is in line
 	noDirect    bool          // on this connection: its server does not know direct requests
 	neverDirect bool          // a value was too long
 	slept       time.Duration // for how long the machine has: the server's clock went on
@@ -336,7 +348,7 @@ func newWorld(l limits) *world {
 	}
 	w.n = node.New(c)
 	for i := range l.tokens {
-		t := &token{id: i + 1, leaves: l.leaves}
+		t := &token{id: i + 1, leaves: l.leaves, deletes: l.deletes}
 		if l.foreign && i == l.tokens-1 {
 			t.foreign = true
 			t.BeginForeign(t, 1, 100)
@@ -374,6 +386,9 @@ func (w *world) lock() *node.Script {
 // conn returns a new connection.
 func (w *world) conn() *node.Conn {
 	c := &node.Conn{Spread: spread}
+	if w.deletes {
+		c.Deletes = "DELIFEQ"
+	}
 	if w.dialect != nil {
 		c.Dialect = w.dialect
 	}
@@ -489,7 +504,7 @@ func (w *world) ask(t *token, kind node.Kind, s *node.Script) {
 	limit := w.limit(t, kind)
 	command := t.command(s)
 	if kind == node.Release {
-		command = t.releasing(w.at(), false)
+		command = t.releasing(w.at(), t.deletes && t.asked > 0)
 		t.asked++
 	}
 	task := &node.Task{Kind: kind, Command: command, Trace: &t.Trace, Limit: limit, Within: within, Lives: lives(kind)}
@@ -526,7 +541,7 @@ func lives(kind node.Kind) time.Duration {
 func (w *world) isReleaseWrong(t *token, kind node.Kind, err error) bool {
 	nothing, state := !t.written && !t.foreign, w.n.State()
 	switch {
-	case kind != node.Release || w.ended || w.direct:
+	case kind != node.Release || w.ended || w.direct || w.deletes:
 		return false
 	case state == node.Backoff || state == node.Connecting && nothing:
 		return err == nil
@@ -698,6 +713,7 @@ func (w *world) write() {
 		}
 		if m.ends() {
 			w.checkRelease(m)
+			m.again = m.tokens[2] == true
 			m.tokens = m.tokens[:1]
 		}
 		m.at = w.now
@@ -737,7 +753,10 @@ func (w *world) checkRelease(m message) {
 
 // check looks at what is sent.
 func (w *world) check(m message) {
-	if m.part > 0 && (w.noDirect || w.neverDirect || w.dialect != nil) {
+	if m.script == deletion && !m.eval && w.keepsKeys != (m.part == 0) {
+		w.wrong("a release goes without the script where the server refuses that, or with it where it does not")
+	}
+	if m.script != deletion && m.part > 0 && (w.noDirect || w.neverDirect || w.dialect != nil) {
 		w.wrong("a lock is asked for without the script where that is not possible")
 	}
 	if w.votes > 0 && (m.script == nil || m.script == node.Probe) {
@@ -754,7 +773,7 @@ func (w *world) check(m message) {
 			w.wrong("a repair is sent when the lock may have lapsed")
 		}
 		switch m.script {
-		case release, leave, node.Look:
+		case release, leave, deletion, node.Look:
 			t.must = t.must && m.script == node.Look
 			if !t.released {
 				w.wrong("a release is sent of a token that nobody has given up")
@@ -775,6 +794,12 @@ func (w *world) carry(m message) reply {
 	switch {
 	case m.script == node.Probe && w.oom:
 		return reply{to: m, err: errors.New("OOM no memory")}
+	case m.script == deletion && m.part == 2:
+		left := int64(-2)
+		if w.bell {
+			left = 1000
+		}
+		return reply{to: m, value: left}
 	case m.script == nil, m.script == node.Probe, m.part == 2:
 		return reply{to: m, value: int64(1)}
 	case m.script == aside:
@@ -808,8 +833,9 @@ func (w *world) carry(m message) reply {
 		stance = w.server.Extend(t.id, 1, w.clock()+ttl, 0)
 	case repair:
 		stance = w.server.Repair(t.id, 1, w.clock()+ttl, 0)
-	case release:
+	case release, deletion:
 		stance = w.server.Release(t.id, 1)
+		w.tell(m.part == 0 && (stance == node.Yes || m.again && w.server[0].Token == 0))
 	case leave:
 		if w.held == 0 {
 			w.held = w.clock() + minHold
@@ -822,7 +848,9 @@ func (w *world) carry(m message) reply {
 	t.removed = t.removed || ends && stance == node.Yes
 	t.undone = t.undone || t.released && !ends && stance == node.Yes && w.server != had
 	var said any = map[node.Stance]string{node.Yes: "yes", node.No: "no", node.Gone: "gone"}[stance]
-	if m.part == 1 {
+	if m.script == deletion && m.part == 1 {
+		said = map[node.Stance]int64{node.Yes: 1, node.Gone: 0}[stance]
+	} else if m.part == 1 {
 		if said = nil; had[0].Token != 0 {
 			said = had[0].Token
 		}
@@ -830,26 +858,35 @@ func (w *world) carry(m message) reply {
 	return reply{to: m, value: said, before: before}
 }
 
+// tell has the server tell who is in line that the resource is free, if it rings.
+func (w *world) tell(rings bool) { w.bell = w.bell && !rings }
+
+// saysAll reports whether no script follows a reply to a release.
+func (w *world) saysAll(r reply) bool {
+	return r.to.part == 0 || r.to.part == 2 && r.value == int64(-2) && w.first.value == int64(1)
+}
+
 // hear is the reader.
 func (w *world) hear(r reply) {
 	w.before = r.before
-	ends, vanished := r.to.ends(), w.vanished
+	ends, vanished := r.to.ends() && w.saysAll(r), w.vanished
 	value := r.value
 	if w.long && value == -1 {
 		value = tooLong
 	}
-	if r.to.ends() && r.err == nil && r.value != "QUEUED" {
+	if ends && r.err == nil && r.value != "QUEUED" {
 		w.carried++
 	}
 	if w.longest = max(w.longest, w.now-r.to.at); r.to.part != 1 {
-		w.served = w.served || r.to.part == 0 && r.err == nil || r.to.part == 2 && w.first.err == nil
+		w.served = w.served || r.to.part == 0 && r.err == nil || r.to.part == 2 && w.first.err == nil && (r.to.script != deletion || r.err == nil)
 		w.replied = w.replied || r.to.script != aside
 	}
 	q, out, effect := w.n.Answer(w.c, value, r.err, w.at())
 	w.forgot = w.forgot || effect == node.Goes && r.err != nil && strings.HasPrefix(r.err.Error(), "NOSCRIPT")
-	if q != nil && q.Command.Script != r.to.script {
+	if q != nil && q.Command.Script != r.to.script && (q.Command.Script != deletion || r.to.script != release) {
 		w.wrong("an answer is taken for another request's")
 	}
+	removed := ends && r.to.part == 2
 	w.halves(r)
 	if r.to.script == node.Probe {
 		why := r.err
@@ -860,6 +897,9 @@ func (w *world) hear(r reply) {
 	}
 	w.after()
 	w.heardOf(r, vanished)
+	if removed {
+		w.of(r.to).told = true
+	}
 	if ends {
 		w.answered(w.of(r.to), r.err != nil || r.value == "QUEUED")
 	}
@@ -892,6 +932,10 @@ func (w *world) halves(r reply) {
 	case 1:
 		w.first = r
 	case 2:
+		if r.to.script == deletion {
+			w.keepsKeys = w.keepsKeys || first.err != nil || r.err != nil
+			return
+		}
 		w.noDirect = w.noDirect || first.err != nil && strings.Contains(first.err.Error(), "syntax error")
 		w.neverDirect = w.neverDirect || w.long && first.value == -1
 	}
@@ -944,7 +988,7 @@ func (w *world) heardOf(r reply, vanished int) {
 
 // begin notes that a connection begins.
 func (w *world) begin() {
-	w.noDirect, w.failed, w.first, w.forgot, w.served = false, false, reply{}, false, false
+	w.noDirect, w.failed, w.first, w.forgot, w.served, w.keepsKeys = false, false, reply{}, false, false, false
 	w.turnedAway = false
 	w.lastReply = w.now
 	w.sign = w.now
@@ -1164,6 +1208,11 @@ func (w *world) left() string {
 		if w.server[0].Token == t.id && t.released && w.server[0].Until > w.held && !w.isExcused(t) {
 			return fmt.Sprintf("the key of token %d is left behind", t.id)
 		}
+	}
+	// What is set behind its release, and the end of a life, free it without a word.
+	undone := func(t *token) bool { return t.undone || t.doubled }
+	if w.bell && w.server[0].Token == 0 && !w.over && w.done.minutes+w.done.hours+w.done.sleeps == 0 && !slices.ContainsFunc(w.attempts, undone) {
+		return "the resource is free, and who is in line was not told"
 	}
 	for _, c := range w.calls {
 		if !c.answered && !c.done && (!w.over || w.n.State() == node.Closed) {

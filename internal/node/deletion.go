@@ -1,0 +1,45 @@
+package node
+
+import "cmp"
+
+// This file is about the release that is no script. Some servers have a command that deletes a key if it has a value,
+// DELIFEQ or DELEX. On one resource it does what the unlock script does, for much less of the server's time, but it tells
+// nobody. So PTTL of the bell goes right behind it, on the same connection. Mostly the key has held the token, and there
+// is no bell. Otherwise the request goes once more, by the script, as a release that is sent again: the script tells who
+// is first in line if the resource is free, and says who holds it if not. What comes in between the two loses nobody: the
+// bell is there while somebody is in line, and the release of whoever has the resource by then looks at it, too.
+//
+// The script also goes where the server refuses one of the two, and from then on for all releases on that connection.
+// That is no vote.
+
+// IsDeletion reports whether the command can be sent without its script where the server can delete by value.
+func (c *Command) IsDeletion() bool {
+	return c.Script != nil && c.Script.Deletes && len(c.Keys) == 2 // The key and its bell.
+}
+
+// isDirect reports whether the request is to be sent without its script.
+func (n *Node) isDirect(c *Conn, q *Request) bool {
+	switch {
+	case q.Eval:
+		return false
+	case q.Command.IsDeletion():
+		return c.Deletes != "" && !c.keepsKeys && !q.scripted
+	default:
+		return q.Command.IsDirect() && c.Dialect == nil && !c.scriptsOnly && !n.scriptsOnly
+	}
+}
+
+// deleted takes the two replies to a release: whether the key was deleted, and for how long the bell is there. Unless
+// that is all, the script is to be sent.
+func (n *Node) deleted(q *Request, first directReply, bell any, err error) (out Outcome, failed error) {
+	failed = cmp.Or(first.err, err)
+	switch {
+	case failed == nil && first.value == int64(1) && bell == int64(-2):
+		return Outcome{Stance: Yes}, nil
+	case first.err == nil && first.value == int64(0), first.err != nil && isUndone(n.Code(first.err), first.err):
+	default:
+		q.note(Unclear) // The key may have been deleted, so that the script does not find it.
+	}
+	q.scripted = true
+	return out, failed
+}
