@@ -146,6 +146,13 @@ func (k *keys) follow(command string, args []string, script bool) {
 			k.wait(command, []string{name})
 			k.del(name)
 		}
+	case "DELIFEQ", "DELEX": // Of a release without a script. If it has found another value, nothing was done.
+		switch x := k.all[args[0]]; {
+		case x != nil && k.names(x.holder) && (command == "DELIFEQ" || strings.EqualFold(args[1], "IFEQ")):
+			k.del(args[0])
+		case x != nil && (!x.known || command == "DELEX" && !strings.EqualFold(args[1], "IFEQ")):
+			k.other(args[:1])
+		}
 	case "PEXPIRE", "EXPIRE":
 		k.wait(command, args)
 		n, err := strconv.ParseInt(args[1], 10, 64)

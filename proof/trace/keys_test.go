@@ -151,6 +151,11 @@ func TestOddSteps(t *testing.T) {
 		"GET a":                   nil,
 		"EVALSHA 1 1 a":           nil,
 		"DEL b":                   nil,
+		"DELIFEQ a x":             {"release a x #7"},
+		"DELEX a ifeq x":          {"release a x #7"},
+		"DELIFEQ a y":             nil,
+		"DELEX a IFEQ y":          nil,
+		"DELEX a IFNE x":          nil, // It is read.
 		"SET b y":                 nil,
 		"SET __redlock__:w:a:b 1": nil,
 		"SET a y NX PX 100":       nil,
