@@ -125,7 +125,7 @@ func (a *acquisition) claimed(ctx context.Context, number int) *round {
 	// start is read before the first send, or Until would be too late.
 	start, lead := a.r.clock.Now()
 	c := a.r.newClaim(&a.target, a.o.owner, a.terms)
-	c.leaves = a.o.minHold > 0
+	c.leaves, c.waited = a.o.minHold > 0, a.turn > 0
 	if a.counters != nil {
 		c.askFence(start.Add(a.r.wall()), a.o.fenceLife, a.turn > 0)
 	}

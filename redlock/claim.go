@@ -22,7 +22,7 @@ type claim struct {
 	space     [2]any                    // for args
 
 	leaves bool // a release may leave the keys: there is a min hold
-	waited bool // its lock request gets in line
+	waited bool // others may be in line behind it: its lock request has got in line, or it is one of a turn
 
 	// wakes is whether the claim's release wakes those who wait. It has no lock: it is set before the first
 	// release is handed to a node, and never after that. A node's goroutines look at it for a release only,
