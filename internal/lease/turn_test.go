@@ -103,8 +103,8 @@ func TestMayPassNothingThatHasEnded(t *testing.T) {
 	l := r.Got()
 	l.Until = NewDeadline(now, time.Second, 0)
 	l.Unlock(now)
-	assert.True(t, l.MayPass(&turn, 0, now.Add(time.Second-1)))
-	assert.False(t, l.MayPass(&turn, 0, now.Add(time.Second)))
+	assert.True(t, l.MayPass(&turn, 1, now.Add(time.Second-1)))
+	assert.False(t, l.MayPass(&turn, 1, now.Add(time.Second)))
 }
 
 // A machine that slept has spent the turn, and the validity.
