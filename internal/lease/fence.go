@@ -27,7 +27,7 @@ var errOther = errors.New("granted with another fence, too late for it to count"
 // A Fencing is what a round has besides that is to have a fence.
 type Fencing struct {
 	Fence int64 // on which a quorum has agreed; 0: there is none
-	Below int64 // the numbers above it, up to the fence, are the lock's own: one, unless OwnBlock was called
+	Below int64 // with it: the numbers above this one, up to the fence, are the lock's
 	Aim   int64 // to which nodes raise their counters: the only one that counts; 0: all do
 
 	raises   int
@@ -66,19 +66,17 @@ func (b *block) note(i int, out *node.Outcome) {
 	b.set[i] = out.Fence
 }
 
-// agree ends the search for a fence. Votes that come later change nothing of it.
-func (f *Fencing) agree(fence int64) {
-	f.Fence, f.Below = fence, fence-1
+// below is what all numbers up to the fence are above that are the lock's. The fence is one of them, also if a node lies.
+func (f *Fencing) below(fence int64) (below int64) {
 	if f.block == nil {
-		return
+		return fence - 1
 	}
-	f.Below = 0
 	for i, c := range f.counters {
 		if c == fence {
-			f.Below = max(f.Below, f.block.found[i])
+			below = max(below, f.block.found[i])
 		}
 	}
-	f.Below = min(f.Below, fence-1) // The fence itself is the lock's, also if a node lies.
+	return min(below, fence-1)
 }
 
 // NewFencing returns that of a round of n nodes.
@@ -123,7 +121,9 @@ func (r *Round) decideFence(v Verdict, now time.Time) Effect {
 	fence, exact, granted := Agreed(f.counters, r.Need)
 	switch {
 	case v == Granted && (r.Stage == Raising || exact >= r.Need):
-		f.agree(fence)
+		f.Fence = fence
+		// Not as a turn begins: whoever has got the lock is not in step with votes that come late.
+		f.Below = f.below(fence)
 		return Decided | r.end(Granted)
 	case v == Granted:
 		r.Stage, f.raiseBy = Raising, r.since(now)+r.Patience

@@ -105,6 +105,22 @@ func TestBlock(t *testing.T) {
 	}
 }
 
+// What comes late changes nothing: who has got the lock looks at its numbers while votes may still be entered.
+func TestBlockIsFinal(t *testing.T) {
+	now := time.Now()
+	r := fencedRound(now, 5)
+	r.Fencing.OwnBlock()
+	r.Begin(now, time.Hour)
+	for i := range int64(3) {
+		r.told(t, int(i), 90, 7+i)
+	}
+	require.Equal(t, Granted, r.Verdict)
+	r.told(t, 3, 90, 50)
+	r.told(t, 4, 95, 94)
+	assert.EqualValues(t, 90, r.Fencing.Fence)
+	assert.EqualValues(t, 9, r.Fencing.Below)
+}
+
 // A second raise begins where the first one has left the counters.
 func TestBlockOfTwoRaises(t *testing.T) {
 	now := time.Now()

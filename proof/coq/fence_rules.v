@@ -11,7 +11,7 @@
      clear      redlock/scripts/unlock.lua; keys also expire, and are deleted or evicted
      has_fence  internal/lease/fence.go: Agreed, internal/lease/fence.go: Counts
      token_of   internal/tokens/tokens.go: New
-     has_block  internal/lease/fence.go: note, internal/lease/fence.go: Below; what a counter was before is answered by
+     has_block  internal/lease/fence.go: note, internal/lease/fence.go: below; what a counter was before is answered by
                 the scripts of grant and raise. internal/lease/turn.go: NewTurn, internal/lease/turn.go: Fence take the
                 numbers
 
@@ -112,7 +112,7 @@ Definition has_numbers (w : world) (a : attempt) (base f : nat) : Prop :=
      or f alone is above base. So it is where a node does not say what the counter was: it was missing, or the request
      was a repeated one. And so it is if a raise finds another counter: somebody was granted in between.
 
-   Nodes beyond the quorum that have answered f are looked at, too. That makes base larger, if anything. *)
+   Nodes beyond that quorum which have answered f by then are looked at, too. That makes base larger, if anything. *)
 Definition has_block (w : world) (a : attempt) (base f : nat) : Prop :=
   exists q, counted w q /\ forall n, In n q -> exists i,
     start w a <= i /\ i < success w a /\

@@ -564,6 +564,7 @@ func (w *world) numbers(c *client, cl *claim) int64 {
 	for next := turn.Fence(); next != 0; next = turn.Fence() {
 		if next != last+1 || next > cl.fence {
 			w.wrong("a turn takes another number than the next one")
+			break
 		}
 		last = next
 	}

@@ -22,6 +22,7 @@
 //     node's clock may gain. It lives for ttl and drift at most.
 //   - A node carries out one request after the other, each as a whole. A lock request sets all keys or none.
 //   - The counters of fences are not lost, and grow with each grant. Where they may be lost, nothing is said of fences.
+//   - Who grants a lock, or raises a counter, says what that was before, or nothing if it does not know.
 //   - A node that has restarted without its data grants nothing for the longest ttl. Where that is not so, two locks may
 //     overlap.
 //
