@@ -286,6 +286,12 @@ func init() {
 	settings.Slot = func(since *calls.Since, k int) any {
 		return option(nil, func(o *options) { o.onBehalf, o.oneOf = since, int32(k) })
 	}
+	settings.Plain = func() any {
+		return option(nil, func(o *options) { o.fencing, o.minHold, o.maxHold, o.stopTime = false, 0, 0, 0 })
+	}
+	settings.IsFree = func(ctx context.Context, r any, resource, owner string) error {
+		return r.(*Redlock).isFree(ctx, resource, owner)
+	}
 	settings.SetDifferences = func(label string, names, answers []string) any { return setDifferences(label, names, answers) }
 	settings.Use = func(l any) { l.(*Lock).use() }
 	settings.Unused = func(l any) { l.(*Lock).claim.keptUntil.Store(nil) }

@@ -3,6 +3,7 @@
 package settings
 
 import (
+	"context"
 	"sync/atomic"
 	"time"
 
@@ -58,3 +59,12 @@ var SetDifferences func(label string, names, answers []string) (differences any)
 // as somebody does on whose behalf it waits: since then, or nil inside for its own time. Package semaphore has one call
 // go on for many callers, each of whom waits for moments.
 var Slot func(since *calls.Since, k int) (option any)
+
+// Plain returns a redlock.Option for a lock that is only about who is next: without a fence, a min hold, a max hold and a
+// stop time, whatever other options say. Package shared has such a lock, in which nobody works.
+var Plain func() (option any)
+
+// IsFree returns nil if no lock on the resource is held that was got before the call, or one whose label is owner. A
+// quorum of nodes has said so. It waits no longer for a slow minority than TryLock does; redlock.Redlock.Inspect waits for
+// all nodes. Otherwise the error matches redlock.ErrTaken or redlock.ErrNoQuorum, or is that of ctx or redlock.ErrClosed.
+var IsFree func(ctx context.Context, r any, resource, owner string) error
