@@ -1,0 +1,271 @@
+package shared_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/redlock"
+	"github.com/seed6c881748/redlock/redlock/shared"
+	"github.com/seed6c881748/redlock/test/testkit"
+)
+
+// What no lock could have is an error of New, which names it, and no node is asked.
+func TestNewRefuses(t *testing.T) {
+	nodes := testkit.ForbiddenNodes(t, 3)
+	r := testkit.NewOver(t, nodes)
+	quarantined := testkit.NewOver(t, nodes, redlock.WithQuarantine(time.Second))
+	for _, c := range []struct {
+		r    *redlock.Redlock
+		name string
+		ttl  time.Duration
+		opts []redlock.Option
+		want string
+	}{
+		{r, "", ttl, nil, "shared: empty name"},
+		{r, "name", 0, nil, `shared "name": redlock: ttl 0s: must be at least 1ms`},
+		{r, "name", time.Millisecond, nil, `shared "name": redlock: ttl 1ms: nothing is left of it after the drift allowance of 2.01ms`},
+		{r, "a__redlock__:b", ttl, nil, `shared "a__redlock__:b": redlock: resource "a__redlock__:b#r#0": keys with "__redlock__:" are reserved`},
+		{r, "name", ttl, []redlock.Option{redlock.WithMinHold(time.Minute)}, `shared "name": redlock: min hold 1m0s: must not exceed the ttl 10s`},
+		{r, "name", ttl, []redlock.Option{redlock.WithPrefix("p")}, `shared "name": redlock: WithPrefix is an option for New`},
+		{r, "name", ttl, []redlock.Option{nil}, `shared "name": redlock: nil Option`},
+		{quarantined, "name", ttl, nil, `shared "name": redlock: ttl 10s`},
+		{nil, "name", ttl, nil, `shared "name": redlock: nil *Redlock`},
+		{new(redlock.Redlock), "name", ttl, nil, `shared "name": redlock: this Redlock is a zero value`},
+	} {
+		m, err := shared.New(c.r, c.name, c.ttl, c.opts...)
+		require.Error(t, err, c.want)
+		assert.Nil(t, m)
+		assert.True(t, strings.HasPrefix(err.Error(), c.want), "%.200v, want %s", err, c.want)
+	}
+}
+
+// A call that cannot begin is an error like that of a lock, and no panic.
+func TestCallsOnNothing(t *testing.T) {
+	made, err := shared.New(testkit.NewOver(t, testkit.ForbiddenNodes(t, 1)), "name", ttl)
+	require.NoError(t, err)
+	ended, end := context.WithCancel(t.Context())
+	end()
+	for _, c := range []struct {
+		m    *shared.Mutex
+		ctx  context.Context //nolint:containedctx // It is an argument.
+		want string
+	}{
+		{nil, t.Context(), `shared: make it with New`},
+		{new(shared.Mutex), t.Context(), `shared: make it with New`},
+		{made, nil, `shared "name": nil context`},
+		{made, ended, `shared "name": context canceled`},
+	} {
+		_, lock := c.m.Lock(c.ctx)
+		_, tryLock := c.m.TryLock(c.ctx)
+		_, rlock := c.m.RLock(c.ctx)
+		_, tryRLock := c.m.TryRLock(c.ctx)
+		do := c.m.Do(c.ctx, func(context.Context, *shared.Writer) error { panic("called") })
+		rdo := c.m.RDo(c.ctx, func(context.Context, *shared.Reader) error { panic("called") })
+		for _, err := range []error{lock, tryLock, rlock, tryRLock, do, rdo} {
+			require.EqualError(t, err, c.want)
+			require.ErrorIs(t, err, redlock.ErrNotAcquired)
+		}
+	}
+	require.EqualError(t, made.Do(t.Context(), nil), `shared "name": nil function`)
+	require.EqualError(t, made.RDo(t.Context(), nil), `shared "name": nil function`)
+	assert.Equal(t, "shared: make it with New", fmt.Sprintf("%+v", (*shared.Mutex)(nil)))
+}
+
+// Readers of all processes read at a time, those of one by one lock; and a writer is alone.
+func TestManyReadersOrOneWriter(t *testing.T) {
+	testkit.InBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		a, b := process(t, c), process(t, c)
+		a1, a2, b1 := rlock(t, a), rlock(t, a), rlock(t, b)
+		assert.Len(t, slots(t, c), 2, "a permit for each process")
+		assert.Equal(t, `shared "name": 2 reading in this process, 0 waiting to read, 0 to write`, fmt.Sprint(a))
+		for _, m := range []*shared.Mutex{a, b} {
+			_, err := m.TryLock(t.Context())
+			require.ErrorIs(t, err, redlock.ErrTaken)
+		}
+		unlock(t, a1)
+		assert.Len(t, slots(t, c), 2)
+		require.ErrorIs(t, a1.Err(), redlock.ErrLost)
+		require.NoError(t, a2.Err())
+		unlock(t, a1, a2, b1, b1)
+		require.Empty(t, slots(t, c))
+
+		w := lock(t, a)
+		assert.Len(t, slots(t, c), shared.MaxReaders, "all slots, and the turnstile is free")
+		for _, m := range []*shared.Mutex{a, b} {
+			_, err := m.TryRLock(t.Context())
+			require.ErrorIs(t, err, redlock.ErrTaken)
+			require.ErrorIs(t, err, redlock.ErrNotAcquired)
+			_, err = m.TryLock(t.Context())
+			require.ErrorIs(t, err, redlock.ErrTaken)
+		}
+		unlock(t, w)
+		require.Empty(t, slots(t, c))
+		w, err := b.TryLock(t.Context())
+		require.NoError(t, err)
+		unlock(t, w)
+	})
+}
+
+// What calls cost, in requests to a node and in round trips of 2 ms.
+func TestWhatCallsCost(t *testing.T) {
+	testkit.InBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		m := process(t, c)
+		for _, n := range c.Nodes {
+			require.NoError(t, n.Slow(time.Millisecond, time.Millisecond))
+		}
+		n := requests(t, c)
+		cost := func(what string, requests int64, trips int, do func()) {
+			t.Helper()
+			slots(t, c)
+			before, began := n.Load(), time.Now()
+			do()
+			assert.Equal(t, time.Duration(trips)*2*time.Millisecond, time.Since(began), what)
+			slots(t, c)
+			time.Sleep(time.Second) // All has been answered, and the last look is long ago.
+			assert.Equal(t, requests*3, n.Load()-before, what)
+		}
+		var rd, second, third *shared.Reader
+		cost("a reader alone", 2, 2, func() { rd = rlock(t, m) })
+		cost("one that joins after a look", 1, 1, func() { second = rlock(t, m); third = rlock(t, m) })
+		cost("not the last to go", 0, 0, func() { unlock(t, second, third) })
+		cost("the last to go", 1, 1, func() { unlock(t, rd) })
+		var w *shared.Writer
+		cost("a writer", 3, 2, func() { w = lock(t, m) })
+		cost("a writer that goes", 1, 1, func() { unlock(t, w) })
+		cost("a try", 1, 1, func() { w, _ = m.TryLock(t.Context()) })
+		unlock(t, w)
+		time.Sleep(time.Second)
+		cost("a try to read", 2, 2, func() { rd, _ = m.TryRLock(t.Context()) })
+		unlock(t, rd)
+	})
+}
+
+// Whoever has the name in the context of a call would wait for itself.
+func TestNoUpgradeAndNoReentrancy(t *testing.T) {
+	testkit.InBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		m := process(t, c)
+		refused := func(ctx context.Context) {
+			t.Helper()
+			_, lock := m.Lock(ctx)
+			_, tryLock := m.TryLock(ctx)
+			_, rlock := m.RLock(ctx)
+			_, tryRLock := m.TryRLock(ctx)
+			for _, err := range []error{lock, tryLock, rlock, tryRLock} {
+				require.ErrorIs(t, err, redlock.ErrAlreadyHeld)
+				require.ErrorIs(t, err, redlock.ErrNotAcquired)
+			}
+		}
+		require.NoError(t, m.RDo(t.Context(), func(ctx context.Context, _ *shared.Reader) error { refused(ctx); return nil }))
+		require.NoError(t, m.Do(t.Context(), func(ctx context.Context, _ *shared.Writer) error { refused(ctx); return nil }))
+		rd := rlock(t, m)
+		other := rlock(t, m)
+		within := rd.Context(t.Context())
+		refused(within)
+		unlock(t, rd)
+		again, err := m.RLock(context.WithoutCancel(within))
+		require.NoError(t, err, "that reader is no more, though the permit is")
+		unlock(t, again, other)
+		w := lock(t, m)
+		within = w.KeepAlive(t.Context())
+		refused(within)
+		unlock(t, w)
+		unlock(t, lock(t, m))
+
+		elsewhere, err := shared.New(testkit.NewRedlock(t, c), "another", ttl)
+		require.NoError(t, err)
+		require.NoError(t, m.RDo(t.Context(), func(ctx context.Context, _ *shared.Reader) error {
+			return elsewhere.Do(ctx, func(context.Context, *shared.Writer) error { return nil })
+		}), "another name is no upgrade")
+	})
+}
+
+// Do and RDo return what their function does, and say how the lock has ended.
+func TestDo(t *testing.T) {
+	testkit.InBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		m := process(t, c)
+		oops := errors.New("oops")
+		require.ErrorIs(t, m.RDo(t.Context(), func(context.Context, *shared.Reader) error { return oops }), oops)
+		require.ErrorIs(t, m.Do(t.Context(), func(context.Context, *shared.Writer) error { return oops }), oops)
+		require.Empty(t, slots(t, c))
+
+		inner := fmt.Errorf("%w: %w", redlock.ErrNotAcquired, oops)
+		err := m.RDo(t.Context(), func(context.Context, *shared.Reader) error { return inner })
+		require.ErrorIs(t, err, oops)
+		require.NotErrorIs(t, err, redlock.ErrNotAcquired)
+
+		assert.Panics(t, func() { _ = m.RDo(t.Context(), func(context.Context, *shared.Reader) error { panic("!") }) })
+		require.Empty(t, slots(t, c))
+
+		err = m.RDo(t.Context(), func(ctx context.Context, rd *shared.Reader) error {
+			for _, n := range c.Nodes {
+				require.NoError(t, n.Flush())
+			}
+			<-ctx.Done()
+			require.ErrorIs(t, context.Cause(ctx), redlock.ErrLost)
+			require.ErrorIs(t, rd.Err(), redlock.ErrLost)
+			return nil
+		})
+		require.ErrorIs(t, err, redlock.ErrLost)
+		require.NotErrorIs(t, err, redlock.ErrNotAcquired)
+
+		require.NoError(t, m.RDo(t.Context(), func(ctx context.Context, rd *shared.Reader) error {
+			require.NoError(t, rd.Unlock(ctx))
+			require.ErrorIs(t, context.Cause(ctx), context.Canceled)
+			return nil
+		}), "it may unlock by itself")
+
+		rd := rlock(t, m)
+		unlock(t, rd)
+		err = rd.Do(t.Context(), func(context.Context, *shared.Reader) error { panic("called") })
+		require.ErrorIs(t, err, redlock.ErrNotAcquired)
+		assert.Equal(t, `shared "name": reader: redlock: lock lost`, fmt.Sprint(rd))
+		require.ErrorIs(t, rd.Do(t.Context(), nil), redlock.ErrNotAcquired)
+		assert.Panics(t, func() { rd.Context(nil) }) //nolint:staticcheck // That is what is tested.
+	})
+}
+
+// Fences of writers grow, and those of readers are between those of the writers before and after.
+func TestFences(t *testing.T) {
+	testkit.InBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		a, b := process(t, c, redlock.WithFencing()), process(t, c, redlock.WithFencing())
+		var last int64
+		for range 20 {
+			w := lock(t, a)
+			assert.Greater(t, w.Fence(), last)
+			last = w.Fence()
+			unlock(t, w)
+			rds := []*shared.Reader{rlock(t, a), rlock(t, b), rlock(t, a)}
+			var most int64
+			for _, rd := range rds {
+				assert.Greater(t, rd.Fence(), last)
+				most = max(most, rd.Fence())
+				unlock(t, rd)
+			}
+			last = most
+			a, b = b, a
+		}
+		assert.NotContains(t, slotsAnd(t, c), testkit.CounterKey("name#t"), "the turnstile has no counter")
+	})
+}
+
+// slotsAnd returns all keys of the nodes.
+func slotsAnd(t *testing.T, c *testcluster.Cluster) []string {
+	t.Helper()
+	var all []string
+	for _, n := range c.Nodes {
+		keys, err := n.Keys()
+		require.NoError(t, err)
+		for key := range keys {
+			all = append(all, key)
+		}
+	}
+	return all
+}

@@ -1,0 +1,261 @@
+package shared_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/redlock"
+	"github.com/seed6c881748/redlock/redlock/shared"
+	"github.com/seed6c881748/redlock/test/testkit"
+)
+
+// A writer that waits is next: readers that come after it wait, in its process and in others, and then the next writer.
+func TestWhoeverCameFirst(t *testing.T) {
+	testkit.InBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		a, b := process(t, c), process(t, c)
+		first := rlock(t, a)
+		w1 := start(t.Context(), a.Lock)
+		require.True(t, w1.waits())
+		time.Sleep(turn)
+		var readers []*call[*shared.Reader]
+		for _, m := range []*shared.Mutex{a, b, a, b} {
+			_, err := m.TryRLock(t.Context())
+			require.ErrorIs(t, err, redlock.ErrTaken, "that of its own process, too")
+			rd := start(t.Context(), m.RLock)
+			require.True(t, rd.waits())
+			readers = append(readers, rd)
+		}
+		w2 := start(t.Context(), b.Lock)
+		require.True(t, w2.waits())
+
+		unlock(t, first)
+		w := w1.got(t)
+		for _, rd := range readers {
+			require.True(t, rd.waits())
+		}
+		unlock(t, w)
+		for _, rd := range readers {
+			rd.got(t)
+		}
+		require.True(t, w2.waits())
+		time.Sleep(turn)
+		late := start(t.Context(), b.RLock)
+		require.True(t, late.waits())
+		for _, rd := range readers {
+			unlock(t, rd.held)
+		}
+		unlock(t, w2.got(t))
+		unlock(t, late.got(t))
+		require.Empty(t, slots(t, c))
+	})
+}
+
+// Readers that never pause cannot keep a writer out: it waits at most for those that were there, and one turn. Each
+// of 64 readers in 4 processes reads for up to 100 ms, and begins again at once.
+func TestReadersWhoNeverPause(t *testing.T) {
+	const work = 100 * time.Millisecond
+	testkit.InBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		for _, n := range c.Nodes {
+			require.NoError(t, n.Slow(0, time.Millisecond))
+		}
+		ctx, end := context.WithCancel(t.Context())
+		var readers sync.WaitGroup
+		var reads [4]int
+		for p := range reads {
+			m := process(t, c)
+			var mu sync.Mutex
+			for range 16 {
+				readers.Go(func() {
+					for ctx.Err() == nil {
+						rd, err := m.RLock(ctx)
+						if err != nil {
+							assert.ErrorIs(t, err, context.Canceled)
+							return
+						}
+						time.Sleep(time.Duration(rand.Int64N(int64(work))))
+						assert.NoError(t, rd.Unlock(t.Context()))
+						mu.Lock()
+						reads[p]++
+						mu.Unlock()
+					}
+				})
+			}
+		}
+		for _, m := range []*shared.Mutex{process(t, c), process(t, c)} {
+			for range 20 {
+				time.Sleep(time.Duration(rand.Int64N(int64(time.Second))))
+				began := time.Now()
+				w := lock(t, m)
+				// The turnstile, a look that was on its way, the last of the permits that is released, and a second look.
+				assert.LessOrEqual(t, time.Since(began), turn+work+20*time.Millisecond)
+				unlock(t, w)
+			}
+		}
+		end()
+		readers.Wait()
+		for _, n := range reads {
+			assert.Greater(t, n, 16*20, "each reads nearly all the time")
+		}
+		require.Empty(t, slots(t, c))
+	})
+}
+
+// A reader whose process has died keeps a writer out for its ttl at most, while others go on; and a writer that has died
+// at the turnstile keeps readers out for 2 s at most, whatever the ttl.
+func TestTheDead(t *testing.T) {
+	testkit.InBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		// What they leave: no release, no extension.
+		dead := testkit.NewWarm(t, c)
+		testkit.TryLock(t, dead, []string{"name#r#7"}, ttl)
+		m := process(t, c)
+		began := time.Now()
+		w := start(t.Context(), m.Lock)
+		require.True(t, w.waits())
+		unlock(t, w.got(t))
+		assert.LessOrEqual(t, w.at.Sub(began), ttl+50*time.Millisecond)
+		assert.Greater(t, w.at.Sub(began), testkit.Validity(ttl))
+
+		testkit.TryLock(t, dead, []string{"name#r#7"}, ttl)
+		for range 100 {
+			unlock(t, rlock(t, m))
+		}
+
+		time.Sleep(ttl)
+		testkit.TryLock(t, dead, []string{"name#t"}, 2*time.Second, redlock.WithOwner("writer"))
+		began = time.Now()
+		rd := rlock(t, m)
+		assert.LessOrEqual(t, time.Since(began), 2050*time.Millisecond)
+		assert.Greater(t, time.Since(began), testkit.Validity(2*time.Second))
+		unlock(t, rd)
+
+		time.Sleep(turn)
+		testkit.TryLock(t, dead, []string{"name#t"}, 2*time.Second, redlock.WithOwner("reader"))
+		began = time.Now()
+		unlock(t, rlock(t, m))
+		assert.Zero(t, time.Since(began), "a reader there is in nobody's way")
+	})
+}
+
+// A writer that waits for long keeps its place, and goes back to the end of the line if nodes have forgotten it.
+func TestAWriterKeepsItsPlace(t *testing.T) {
+	testkit.InBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		a, b := process(t, c), process(t, c)
+		first := rlock(t, a)
+		w := start(t.Context(), b.Lock)
+		require.True(t, w.waits())
+		time.Sleep(time.Minute)
+		late := start(t.Context(), a.RLock)
+		require.True(t, late.waits())
+		for _, n := range c.Nodes {
+			require.NoError(t, n.Del("name#t"))
+		}
+		late.got(t) // It stands in line; its poll finds the turnstile free, and it joins what its process has.
+		time.Sleep(time.Minute)
+		later := start(t.Context(), a.RLock)
+		require.True(t, later.waits(), "the writer is back")
+		unlock(t, first, late.held)
+		unlock(t, w.got(t))
+		unlock(t, later.got(t))
+		require.Empty(t, slots(t, c))
+	})
+}
+
+// Calls that give up leave nothing, and do not take others with them.
+func TestGivingUp(t *testing.T) {
+	testkit.InBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		a, b := process(t, c), process(t, c)
+		w := lock(t, a)
+		ctx, end := context.WithTimeout(t.Context(), time.Second)
+		defer end()
+		gone := start(ctx, b.RLock)
+		stays := start(t.Context(), b.RLock)
+		writer := start(ctx, b.Lock)
+		require.True(t, stays.waits())
+		for _, err := range []error{func() error { <-gone.done; return gone.err }(), func() error { <-writer.done; return writer.err }()} {
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			require.ErrorIs(t, err, redlock.ErrTaken)
+			require.ErrorIs(t, err, redlock.ErrNotAcquired)
+		}
+		require.True(t, stays.waits())
+		unlock(t, w)
+		unlock(t, stays.got(t))
+		require.Empty(t, slots(t, c))
+
+		// What is won for nobody goes back, whenever they go.
+		for _, n := range c.Nodes {
+			require.NoError(t, n.Slow(time.Millisecond, time.Millisecond))
+		}
+		for d := range 12 {
+			time.Sleep(time.Second)
+			ctx, end := context.WithTimeout(t.Context(), time.Duration(d)*500*time.Microsecond)
+			calls := []*call[*shared.Reader]{start(ctx, a.RLock), start(ctx, a.TryRLock)}
+			for _, call := range calls {
+				if <-call.done; call.err == nil {
+					unlock(t, call.held)
+				}
+			}
+			end()
+			time.Sleep(time.Second)
+			require.Empty(t, slots(t, c))
+		}
+	})
+}
+
+// With more processes than there are slots, the others wait.
+func TestMoreProcessesThanSlots(t *testing.T) {
+	testkit.InBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
+		r := testkit.NewWarm(t, c)
+		var held []*shared.Reader
+		for range shared.MaxReaders {
+			held = append(held, rlock(t, newMutex(t, r)))
+		}
+		require.Len(t, slots(t, c), shared.MaxReaders)
+		more := newMutex(t, r)
+		_, err := more.TryRLock(t.Context())
+		require.ErrorIs(t, err, redlock.ErrTaken)
+		waits := start(t.Context(), more.RLock)
+		require.True(t, waits.waits())
+		time.Sleep(time.Minute)
+		unlock(t, held[13])
+		unlock(t, waits.got(t))
+	})
+}
+
+// Close of the Redlock ends all waits and contexts, and waits until the readers have unlocked.
+func TestClose(t *testing.T) {
+	testkit.InBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := testkit.NewWarm(t, c)
+		m := newMutex(t, r)
+		rd := rlock(t, m)
+		within := rd.Context(t.Context())
+		w := start(t.Context(), m.Lock)
+		require.True(t, w.waits())
+		time.Sleep(time.Second)
+		late := start(t.Context(), m.RLock)
+		require.True(t, late.waits())
+		closed := make(chan error)
+		go func() { closed <- r.Close(context.WithoutCancel(t.Context())) }()
+		synctest.Wait()
+		for _, err := range []error{func() error { <-w.done; return w.err }(), func() error { <-late.done; return late.err }()} {
+			require.ErrorIs(t, err, redlock.ErrClosed)
+			require.ErrorIs(t, err, redlock.ErrNotAcquired)
+		}
+		require.ErrorIs(t, context.Cause(within), redlock.ErrClosed)
+		require.NoError(t, rd.Err(), "it is held until Until")
+		unlock(t, rd)
+		require.NoError(t, <-closed)
+		require.Empty(t, slots(t, c))
+		_, err := m.RLock(t.Context())
+		require.ErrorIs(t, err, redlock.ErrClosed)
+		_, err = m.Lock(t.Context())
+		require.ErrorIs(t, err, redlock.ErrClosed)
+	})
+}
