@@ -19,6 +19,8 @@ import (
 const (
 	ttl  = testkit.TTL
 	turn = 10 * time.Millisecond // shared's
+
+	patience = 5 * time.Minute // with what waits for nothing that comes
 )
 
 // process is a Mutex in a process of its own, which is connected.
@@ -37,7 +39,9 @@ func newMutex(t *testing.T, r *redlock.Redlock, opts ...redlock.Option) *shared.
 // rlock gets a reader, which may have to wait.
 func rlock(t *testing.T, m *shared.Mutex) *shared.Reader {
 	t.Helper()
-	rd, err := m.RLock(t.Context())
+	ctx, end := context.WithTimeout(t.Context(), patience)
+	defer end()
+	rd, err := m.RLock(ctx)
 	require.NoError(t, err)
 	require.NoError(t, rd.Err())
 	return rd
@@ -46,7 +50,9 @@ func rlock(t *testing.T, m *shared.Mutex) *shared.Reader {
 // lock gets a writer, which may have to wait.
 func lock(t *testing.T, m *shared.Mutex) *shared.Writer {
 	t.Helper()
-	w, err := m.Lock(t.Context())
+	ctx, end := context.WithTimeout(t.Context(), patience)
+	defer end()
+	w, err := m.Lock(ctx)
 	require.NoError(t, err)
 	require.NoError(t, w.Err())
 	return w
@@ -92,8 +98,12 @@ func (c *call[H]) waits() bool {
 // got waits for what the call gets.
 func (c *call[H]) got(t *testing.T) H {
 	t.Helper()
-	<-c.done
-	require.NoError(t, c.err)
+	select {
+	case <-c.done:
+		require.NoError(t, c.err)
+	case <-time.After(patience):
+		require.Fail(t, "it waits for ever")
+	}
 	return c.held
 }
 

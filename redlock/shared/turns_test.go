@@ -24,15 +24,18 @@ func TestWhoeverCameFirst(t *testing.T) {
 		first := rlock(t, a)
 		w1 := start(t.Context(), a.Lock)
 		require.True(t, w1.waits())
+		_, err := a.TryRLock(t.Context())
+		require.ErrorIs(t, err, redlock.ErrTaken, "in the writer's process, at once")
 		time.Sleep(turn)
 		var readers []*call[*shared.Reader]
 		for _, m := range []*shared.Mutex{a, b, a, b} {
 			_, err := m.TryRLock(t.Context())
-			require.ErrorIs(t, err, redlock.ErrTaken, "that of its own process, too")
+			require.ErrorIs(t, err, redlock.ErrTaken)
 			rd := start(t.Context(), m.RLock)
 			require.True(t, rd.waits())
 			readers = append(readers, rd)
 		}
+		time.Sleep(turn) // Who comes at the same instant is in no order.
 		w2 := start(t.Context(), b.Lock)
 		require.True(t, w2.waits())
 
@@ -90,13 +93,15 @@ func TestReadersWhoNeverPause(t *testing.T) {
 			}
 		}
 		for _, m := range []*shared.Mutex{process(t, c), process(t, c)} {
-			for range 20 {
+			for range 5 {
 				time.Sleep(time.Duration(rand.Int64N(int64(time.Second))))
-				began := time.Now()
-				w := lock(t, m)
-				// The turnstile, a look that was on its way, the last of the permits that is released, and a second look.
-				assert.LessOrEqual(t, time.Since(began), turn+work+20*time.Millisecond)
-				unlock(t, w)
+				// Besides: the turnstile, a look that was on its way, and the slots once the last permit is released.
+				patient, stop := context.WithTimeout(ctx, turn+work+20*time.Millisecond)
+				w, err := m.Lock(patient)
+				stop()
+				if assert.NoError(t, err) {
+					assert.NoError(t, w.Unlock(t.Context()))
+				}
 			}
 		}
 		end()
@@ -104,6 +109,7 @@ func TestReadersWhoNeverPause(t *testing.T) {
 		for _, n := range reads {
 			assert.Greater(t, n, 16*20, "each reads nearly all the time")
 		}
+		time.Sleep(time.Second)
 		require.Empty(t, slots(t, c))
 	})
 }
@@ -144,7 +150,7 @@ func TestTheDead(t *testing.T) {
 	})
 }
 
-// A writer that waits for long keeps its place, and goes back to the end of the line if nodes have forgotten it.
+// A writer that waits for long keeps its place, and stands in line again if nodes have forgotten it.
 func TestAWriterKeepsItsPlace(t *testing.T) {
 	testkit.InBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		a, b := process(t, c), process(t, c)
@@ -157,13 +163,18 @@ func TestAWriterKeepsItsPlace(t *testing.T) {
 		for _, n := range c.Nodes {
 			require.NoError(t, n.Del("name#t"))
 		}
-		late.got(t) // It stands in line; its poll finds the turnstile free, and it joins what its process has.
 		time.Sleep(time.Minute)
+		if !late.waits() { // It may have come first to the free turnstile, and has joined what its process has.
+			unlock(t, late.got(t))
+		}
 		later := start(t.Context(), a.RLock)
 		require.True(t, later.waits(), "the writer is back")
-		unlock(t, first, late.held)
+		unlock(t, first)
 		unlock(t, w.got(t))
 		unlock(t, later.got(t))
+		if late.got(t).Err() == nil {
+			unlock(t, late.held)
+		}
 		require.Empty(t, slots(t, c))
 	})
 }

@@ -1,0 +1,155 @@
+package shared_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/redlock"
+	"github.com/seed6c881748/redlock/redlock/shared"
+	"github.com/seed6c881748/redlock/test/testkit"
+)
+
+// What readers share is extended as long as one is in, whoever has taken it; and when no extension succeeds, the contexts
+// of all of them end at Until, those of readers that have unlocked with that.
+func TestContextsEndInTime(t *testing.T) {
+	testkit.InBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		m := process(t, c)
+		first, gone := rlock(t, m), rlock(t, m)
+		before := gone.Context(t.Context())
+		unlock(t, gone)
+		<-before.Done()
+		require.ErrorIs(t, context.Cause(before), context.Canceled)
+		second := rlock(t, m)
+		unlock(t, first)
+		time.Sleep(10 * ttl)
+		require.NoError(t, second.Err(), "it is extended")
+		third := rlock(t, m)
+		one, other := second.Context(t.Context()), third.Context(t.Context())
+		for _, n := range c.Nodes[:2] {
+			require.NoError(t, n.Stop())
+		}
+		until := second.Until()
+		assert.Equal(t, until, third.Until())
+		for _, within := range []context.Context{one, other} {
+			<-within.Done()
+			require.ErrorIs(t, context.Cause(within), redlock.ErrExpired)
+		}
+		assert.Equal(t, until, time.Now())
+		for _, rd := range []*shared.Reader{second, third} {
+			require.ErrorIs(t, rd.Err(), redlock.ErrExpired)
+			require.ErrorIs(t, rd.Unlock(t.Context()), redlock.ErrExpired)
+			within := rd.Context(t.Context())
+			require.Error(t, within.Err(), "it has ended from the start")
+		}
+
+		_, err := m.TryRLock(t.Context())
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		patient, end := context.WithTimeout(t.Context(), time.Second)
+		defer end()
+		for _, do := range []func() error{
+			func() error { _, err := m.RLock(patient); return err }, func() error { _, err := m.Lock(patient); return err },
+		} {
+			waits := do()
+			require.ErrorIs(t, waits, redlock.ErrNotAcquired)
+			require.NotErrorIs(t, waits, redlock.ErrTaken)
+		}
+		for _, n := range c.Nodes[:2] {
+			require.NoError(t, n.Restart(false))
+		}
+		time.Sleep(ttl)
+		unlock(t, rlock(t, m))
+		unlock(t, lock(t, m))
+	})
+}
+
+// WithMaxHold and WithStopTime end what readers share: those that come after that have a new permit.
+func TestLimits(t *testing.T) {
+	testkit.InBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		m := process(t, c, redlock.WithMaxHold(time.Minute))
+		first := rlock(t, m)
+		within := first.Context(t.Context())
+		time.Sleep(59 * time.Second)
+		second := rlock(t, m)
+		assert.Len(t, slots(t, c), 1)
+		<-within.Done()
+		require.ErrorIs(t, context.Cause(within), redlock.ErrMaxHold)
+		require.NoError(t, first.Err())
+		third := rlock(t, m)
+		assert.Len(t, slots(t, c), 2)
+		unlock(t, first, second, third)
+
+		w := start(t.Context(), m.Lock)
+		held := rlock(t, process(t, c, redlock.WithMaxHold(time.Hour))) // It comes before, or after.
+		time.Sleep(5 * time.Minute)                                     // The turnstile's lock has no max hold.
+		_, err := m.TryRLock(t.Context())
+		require.ErrorIs(t, err, redlock.ErrTaken)
+		unlock(t, held)
+		unlock(t, w.got(t))
+	})
+}
+
+// A minority of nodes that hangs holds nobody up, and neither does one that is slow.
+func TestAMinorityThatHangs(t *testing.T) {
+	testkit.InBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
+		m := process(t, c)
+		cycle := func() {
+			t.Helper()
+			began := time.Now()
+			rd := rlock(t, m)
+			took := time.Since(began)
+			unlock(t, rd)
+			w := lock(t, m)
+			assert.Zero(t, took)
+			assert.Zero(t, time.Since(began))
+			unlock(t, w)
+			time.Sleep(5 * time.Second)
+		}
+		cycle()
+		require.NoError(t, c.Nodes[0].Slow(100*time.Millisecond, 100*time.Millisecond))
+		cycle()
+		require.NoError(t, c.Nodes[1].Hang())
+		for range 5 {
+			cycle()
+		}
+	})
+}
+
+// A node that has lost a reader's key gets it back with an extension. With quarantine, nodes that have lost it let in no
+// writer, though they are a quorum.
+func TestNodesThatForget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := testcluster.RunBubble(t, 3)
+		r := testkit.NewRedlock(t, c, redlock.WithQuarantine(ttl))
+		other := testkit.NewRedlock(t, c, redlock.WithQuarantine(ttl))
+		require.NoError(t, r.Admit(t.Context(), testkit.Names(c)...))
+		m := newMutex(t, r)
+		rd := rlock(t, m)
+		require.NoError(t, c.Nodes[0].Restart(false))
+		time.Sleep(3 * ttl)
+		for slot, nodes := range slots(t, c) {
+			assert.Equal(t, 3, nodes, slot)
+		}
+		unlock(t, rd)
+
+		rd = rlock(t, m)
+		within := rd.Context(t.Context())
+		w := start(t.Context(), newMutex(t, other).Lock)
+		require.True(t, w.waits())
+		for _, n := range c.Nodes[:2] {
+			require.NoError(t, n.Restart(false))
+		}
+		<-within.Done()
+		require.Error(t, rd.Err())
+		require.True(t, w.waits())
+		lost := time.Now()
+		writer := w.got(t)
+		assert.GreaterOrEqual(t, w.at, lost)
+		unlock(t, writer)
+	})
+}
