@@ -1,13 +1,12 @@
 package shared
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/seed6c881748/redlock/internal/settings"
@@ -45,12 +44,12 @@ type Mutex struct {
 	permits   *semaphore.Semaphore // the same slots, for a reader that has to wait for one
 	turnstile []string             // one resource, which a writer holds while it waits, and a reader while it waits for a slot
 
+	writers atomic.Int32 // of this process, which wait
+
 	mu      sync.Mutex // guards what follows; before a lock's
 	current *permit    // which readers may join; nil before the first one
 	looked  time.Time  // when no writer waited
-	writers int        // of this process, which wait
-	asking  *entry     // of readers that try at once; nil: none
-	inLine  *entry     // of readers that wait at the turnstile; nil: none
+	entry   *entry     // of readers that are about to come in; nil: none
 }
 
 // contextKey is the key of what a context has of a Mutex. Two Mutexes of a process with one name are the same here.
@@ -71,9 +70,8 @@ func New(r *redlock.Redlock, name string, ttl time.Duration, opts ...redlock.Opt
 	m := &Mutex{of: contextKey{r, name}, ttl: ttl, opts: slices.Clip(opts), turnstile: []string{name + "#t"}}
 	slots := name + "#r"
 	m.slots = semaphore.Slots(slots, MaxReaders)
-	pace := func(int) time.Duration { return 200 * time.Millisecond }
-	m.waits = slices.Clip(append(m.opts, redlock.WithRetryCount(-1), redlock.WithRetryBackoff(pace),
-		redlock.WithRetryIf(func(error) bool { return true })))
+	m.waits = slices.Clip(append(m.opts, redlock.WithRetryCount(-1), redlock.WithRetryIf(func(error) bool { return true }),
+		redlock.WithRetryBackoff(func(int) time.Duration { return 200 * time.Millisecond })))
 
 	// A call whose context has ended checks its other arguments first, and sends nothing.
 	ended, end := context.WithCancel(context.Background())
@@ -86,25 +84,27 @@ func New(r *redlock.Redlock, name string, ttl time.Duration, opts ...redlock.Opt
 	return m, err
 }
 
-// stand locks the turnstile. A context of the lock's KeepAlive ends if it is lost.
-func (m *Mutex) stand(ctx context.Context, as string, opts ...redlock.Option) (*redlock.Lock, error) {
-	opts = append(append(slices.Clip(m.waits), settings.Plain().(redlock.Option), redlock.WithOwner(as)), opts...)
-	return m.of.r.Lock(ctx, m.turnstile, min(turnstileTTL, m.ttl), opts...)
-}
-
-// pass unlocks the turnstile. Nobody waits for that but whoever is next there, and Close of the Redlock.
-func (m *Mutex) pass(ctx context.Context, turnstile *redlock.Lock) {
-	exit := settings.Enter(m.of.r)
-	go func() {
-		defer exit()
-		_ = turnstile.Unlock(ctx)
-	}()
-}
-
-// isOver reports whether a wait that has failed with err, at the turnstile in the context at of ctx, has ended. If not, it
-// is because the turnstile was lost meanwhile.
-func isOver(ctx, at context.Context, err error) bool {
-	return ctx.Err() != nil || at.Err() == nil || errors.Is(err, redlock.ErrClosed)
+// through calls get at the turnstile, with a context that ends if the turnstile is lost: then it stands there once more.
+// It passes it on when get has returned. Nobody waits for that but whoever is next there, and Close of the Redlock.
+func (m *Mutex) through(ctx context.Context, as string, get func(at context.Context) error) error {
+	opts := append(slices.Clip(m.waits), settings.Plain().(redlock.Option), redlock.WithOwner(as))
+	for {
+		turnstile, err := m.of.r.Lock(ctx, m.turnstile, min(turnstileTTL, m.ttl), opts...)
+		if err != nil {
+			return err
+		}
+		at := turnstile.KeepAlive(ctx)
+		err = get(at)
+		isOver := err == nil || ctx.Err() != nil || at.Err() == nil || errors.Is(err, redlock.ErrClosed)
+		exit := settings.Enter(m.of.r)
+		go func() {
+			defer exit()
+			_ = turnstile.Unlock(ctx)
+		}()
+		if isOver {
+			return err
+		}
+	}
 }
 
 // within returns a context in which the same name is refused as long as held is.
@@ -112,13 +112,15 @@ func (k contextKey) within(ctx context.Context, held interface{ Err() error }) c
 	return context.WithValue(ctx, k, held)
 }
 
-// refuse says why a call cannot begin, nil if it can.
-func (m *Mutex) refuse(ctx context.Context) error {
+// refuse says why a call cannot begin, nil if it can. hasWork is false of a Do without a function.
+func (m *Mutex) refuse(ctx context.Context, hasWork bool) error {
 	switch {
 	case m == nil || m.of.r == nil:
-		return acquireError{errZero}
+		return acquireError{errors.New("shared: make it with New")}
 	case ctx == nil:
 		return m.failed(errors.New("nil context"), nil)
+	case !hasWork:
+		return m.failed(errors.New("nil function"), nil)
 	case ctx.Err() != nil:
 		return m.failed(ctx.Err(), nil)
 	}
@@ -127,8 +129,6 @@ func (m *Mutex) refuse(ctx context.Context) error {
 	}
 	return nil
 }
-
-var errZero = errors.New("shared: make it with New")
 
 // acquireError is the error of a call that has got nothing.
 type acquireError struct{ error }
@@ -154,23 +154,5 @@ func (e workError) Is(target error) bool {
 
 func (e workError) As(target any) bool { return errors.As(e.error, target) }
 
-// Format prints, whatever the verb, the name and what this process has of it. It does no I/O. Without it, fmt would
-// print the fields.
-func (m *Mutex) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, m.text()) }
-
-func (m *Mutex) text() string {
-	if m == nil || m.of.r == nil {
-		return errZero.Error()
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	readers := 0
-	if m.current.isOpen() {
-		readers = m.current.readers
-	}
-	waiting := 0
-	for _, e := range []*entry{m.asking, m.inLine} {
-		waiting += cmp.Or(e, &entry{}).readers
-	}
-	return fmt.Sprintf("shared %q: %d reading in this process, %d waiting to read, %d to write", m.of.name, readers, waiting, m.writers)
-}
+// Format prints the name, whatever the verb. Without it, fmt would print the fields.
+func (m *Mutex) Format(f fmt.State, _ rune) { _, _ = fmt.Fprintf(f, "shared %q", m.of.name) }

@@ -2,7 +2,6 @@ package shared
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -23,12 +22,16 @@ func (p *permit) isOpen() bool {
 	return p != nil && p.readers > 0 && p.kept.Err() == nil && p.lock.Err() == nil
 }
 
-// An entry is the way in of all readers of this process that wait at the same time: one of them would do, and all get in.
+// An entry is the way in of all readers of this process that come at the same time: one of them would do, and all get in.
 type entry struct {
-	cancel  context.CancelFunc // of its way
-	readers int                // that wait for it; guarded by the Mutex's mu, as is last
-	last    error              // why it has not succeeded yet
-	done    chan struct{}      // closed once what follows is set
+	cancel context.CancelFunc
+	asked  chan struct{} // closed once it was refused, and goes to the turnstile
+	done   chan struct{} // closed at its end
+
+	// Guarded by the Mutex's mu; those from refusal on are not changed once asked, or done, is closed.
+	readers int // that wait for it
+	patient int // of them, who wait after a refusal, too
+	refusal error
 	permit  *permit
 	err     error
 }
@@ -40,59 +43,59 @@ type entry struct {
 // extended as long as one of them is in. After an error nothing is held. Every error matches [redlock.ErrNotAcquired].
 // It also matches
 //
-//   - the context's error if ctx ended first, and ErrTaken or ErrNoQuorum, whichever was seen last;
+//   - the context's error if ctx ended first, and ErrTaken or ErrNoQuorum, whichever the first attempt saw;
 //   - ErrClosed after Close of the Redlock;
 //   - ErrAlreadyHeld if ctx is derived from the context of a Reader or Writer of this name that is held. A second RLock
 //     would wait for a writer that came in between, and the writer for the first one.
 func (m *Mutex) RLock(ctx context.Context) (*Reader, error) {
-	if err := m.refuse(ctx); err != nil {
+	if err := m.refuse(ctx, true); err != nil {
 		return nil, err
 	}
-	rd, err := m.enter(ctx, &m.asking, nil)
-	if err == nil || ctx.Err() != nil || errors.Is(err, redlock.ErrClosed) {
-		return rd, err
-	}
-	return m.enter(ctx, &m.inLine, err)
+	return m.enter(ctx, true)
 }
 
 // TryRLock locks the name for reading if nobody writes or waits to write. It takes two round trips at most.
 //
-// Every error matches [redlock.ErrNotAcquired], and ErrTaken, ErrNoQuorum or ErrClosed. With 32 processes that have
-// readers it is ErrTaken, and with fewer it may be: it tries one slot. It matches ErrAlreadyHeld as the error of RLock does.
+// Every error matches [redlock.ErrNotAcquired], and ErrTaken, ErrNoQuorum, ErrClosed or the context's error. With 32
+// processes that have readers it is ErrTaken, and with fewer it may be: it tries one slot. It matches ErrAlreadyHeld as the
+// error of RLock does.
 func (m *Mutex) TryRLock(ctx context.Context) (*Reader, error) {
-	if err := m.refuse(ctx); err != nil {
+	if err := m.refuse(ctx, true); err != nil {
 		return nil, err
 	}
-	return m.enter(ctx, &m.asking, nil)
+	return m.enter(ctx, false)
 }
 
-var errWriter = fmt.Errorf("%w: a writer waits, and has come before", redlock.ErrTaken)
-
-// enter gets a reader in: by what readers of this process have, if the last look for a writer is not long ago; or by the
-// entry at, asking or inLine, that others wait for already, or a new one. last is what was seen before.
-func (m *Mutex) enter(ctx context.Context, at **entry, last error) (*Reader, error) {
+// enter gets a reader in: by what readers of this process have, if the last look for a writer is not long ago, or by
+// an entry. One that is patient waits for its turn.
+func (m *Mutex) enter(ctx context.Context, patient bool) (*Reader, error) {
 	m.mu.Lock()
-	if p := m.current; p.isOpen() && m.writers == 0 && time.Since(m.looked) < turn {
+	if p := m.current; p.isOpen() && m.writers.Load() == 0 && time.Since(m.looked) < turn {
 		p.readers++
 		m.mu.Unlock()
 		return newReader(m, p), nil
 	}
-	if at == &m.asking && (m.writers > 0 || m.inLine != nil) {
-		m.mu.Unlock()
-		return nil, m.failed(errWriter, nil)
-	}
-	e := *at
+	e := m.entry
 	if e == nil {
-		e = m.begin(at, last)
+		e = m.begin()
 	}
 	e.readers++
+	asked := e.asked
+	if patient {
+		e.patient++
+		asked = nil
+	}
 	m.mu.Unlock()
 	select {
 	case <-e.done:
+	case <-asked:
 	case <-ctx.Done():
-		if left, last := m.leave(at, e); left {
-			return nil, m.failed(ctx.Err(), last)
+	}
+	if left, refusal := m.leave(e, patient); left {
+		if ctx.Err() != nil {
+			return nil, m.failed(ctx.Err(), refusal)
 		}
+		return nil, m.failed(refusal, nil)
 	}
 	if e.err != nil {
 		return nil, e.err
@@ -101,128 +104,119 @@ func (m *Mutex) enter(ctx context.Context, at **entry, last error) (*Reader, err
 }
 
 // begin begins an entry, which goes on until it succeeds or nobody waits for it. m.mu is held.
-func (m *Mutex) begin(at **entry, last error) *entry {
+func (m *Mutex) begin() *entry {
 	ctx, cancel := context.WithCancel(context.Background())
-	e := &entry{cancel: cancel, done: make(chan struct{}), last: last}
-	*at = e
-	way := m.ask
-	if at == &m.inLine {
-		way = m.wait
-	}
+	e := &entry{cancel: cancel, asked: make(chan struct{}), done: make(chan struct{})}
+	m.entry = e
 	go func() {
 		defer settings.Enter(m.of.r)()
 		defer cancel()
-		l, err := way(ctx, e)
-		m.settle(ctx, at, e, l, err)
+		l, err := m.ask(ctx, e)
+		if err != nil && m.refused(e, err) {
+			l, err = m.wait(ctx, e)
+		}
+		m.settle(ctx, e, l, err)
 	}()
 	return e
 }
 
-// leave takes a reader out of an entry that has not come to its end, and returns why it has not.
-func (m *Mutex) leave(at **entry, e *entry) (left bool, last error) {
+// leave takes a reader out of an entry, unless that has come to its end: then it gets what was won for it, as a call of
+// Lock would.
+func (m *Mutex) leave(e *entry, patient bool) (left bool, refusal error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	select {
-	case <-e.done: // It gets what was won for it, as a call of Lock would.
+	if e.isOver() {
 		return false, nil
-	default:
+	}
+	if patient {
+		e.patient--
 	}
 	if e.readers--; e.readers == 0 {
 		e.cancel()
-		if *at == e {
-			*at = nil
-		}
+		m.entry = nil
 	}
-	return true, e.last
+	return true, e.refusal
 }
+
+func (e *entry) isOver() bool { return e.permit != nil || e.err != nil }
 
 // ask looks whether a writer waits, and tries a slot if none does. If there is a permit, it returns none.
 func (m *Mutex) ask(ctx context.Context, e *entry) (*redlock.Lock, error) {
 	m.mu.Lock()
-	fresh := time.Since(m.looked) < turn
+	looked, began := m.looked, time.Now()
 	m.mu.Unlock()
-	if began := time.Now(); !fresh { // A writer may have come since then, but not before.
+	if m.writers.Load() > 0 {
+		return nil, fmt.Errorf("%w: a writer of this process waits", redlock.ErrTaken)
+	}
+	if began.Sub(looked) >= turn {
 		if err := settings.IsFree(ctx, m.of.r, m.turnstile[0], reading); err != nil {
 			return nil, err
 		}
-		m.note(began)
+		looked = began // A writer may have come since then, but not before.
 	}
-	if m.join(&m.asking, e) {
+	if m.join(e, looked) {
 		return nil, nil
 	}
 	return m.of.r.TryLock(ctx, m.slots[rand.N(MaxReaders):][:1], m.ttl, m.opts...)
 }
 
-// wait has the readers stand at the turnstile, and waits for a slot when it is their turn. If there is a permit by then, it
-// returns none.
-func (m *Mutex) wait(ctx context.Context, e *entry) (*redlock.Lock, error) {
-	for {
-		turnstile, err := m.stand(ctx, reading, redlock.WithRetryIf(func(err error) bool {
-			m.mu.Lock()
-			defer m.mu.Unlock()
-			e.last = err
-			return true
-		}))
-		if err != nil {
-			return nil, err
-		}
-		m.note(time.Now())
-		at := turnstile.KeepAlive(ctx)
-		if m.join(&m.inLine, e) {
-			m.pass(ctx, turnstile)
-			return nil, nil
-		}
-		p, err := m.permits.Acquire(at)
-		over := err == nil || isOver(ctx, at, err)
-		if turnstile.Err() == nil { // So no writer waits there, yet.
-			m.note(time.Now())
-		}
-		m.pass(ctx, turnstile)
-		switch {
-		case err == nil:
-			return p.Lock, nil
-		case over:
-			return nil, err
-		}
+// refused tells those that are not patient that they are refused, and reports whether anybody waits on.
+func (m *Mutex) refused(e *entry, why error) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e.refusal = why
+	if e.patient == 0 {
+		m.end(e, nil, why)
+		return false
 	}
+	close(e.asked)
+	return true
 }
 
-// note notes a moment at which no writer had the turnstile.
-func (m *Mutex) note(looked time.Time) {
+// wait stands at the turnstile, and waits there for a slot when it is its turn. If there is a permit by then, it returns
+// none.
+func (m *Mutex) wait(ctx context.Context, e *entry) (l *redlock.Lock, err error) {
+	err = m.through(ctx, reading, func(at context.Context) error {
+		if m.join(e, time.Now()) {
+			return nil
+		}
+		p, no := m.permits.Acquire(at)
+		if no != nil {
+			return no
+		}
+		l = p.Lock
+		return nil
+	})
+	return l, err
+}
+
+// join notes a moment at which no writer had the turnstile. It lets the readers of an entry in with those that are there,
+// and reports whether there are any.
+func (m *Mutex) join(e *entry, looked time.Time) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if looked.After(m.looked) {
 		m.looked = looked
 	}
-}
-
-// join lets the readers of an entry in with those that are there, and reports whether there are any.
-func (m *Mutex) join(at **entry, e *entry) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	if !m.current.isOpen() {
 		return false
 	}
-	m.end(at, e, m.current, nil)
+	m.end(e, m.current, nil)
 	return true
 }
 
-// settle ends an entry that was not let in otherwise. A lock that nobody waits for any more is given back.
-func (m *Mutex) settle(ctx context.Context, at **entry, e *entry, l *redlock.Lock, err error) {
-	if l == nil && err == nil {
-		return // It has joined.
+// settle ends an entry that has not ended yet. A lock that nobody waits for any more is given back.
+func (m *Mutex) settle(ctx context.Context, e *entry, l *redlock.Lock, err error) {
+	var p *permit
+	if l != nil {
+		p = &permit{lock: l, kept: l.KeepAlive(context.WithoutCancel(ctx))}
 	}
-	if err != nil {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		m.end(at, e, nil, m.failed(err, nil))
-		return
-	}
-	p := &permit{lock: l, kept: l.KeepAlive(context.WithoutCancel(ctx))}
 	m.mu.Lock()
-	m.end(at, e, p, nil)
-	unused := p.readers == 0
-	if !unused {
+	if !e.isOver() {
+		m.end(e, p, err)
+	}
+	unused := p != nil && p.readers == 0
+	if p != nil && !unused {
 		m.current = p
 	}
 	m.mu.Unlock()
@@ -232,14 +226,15 @@ func (m *Mutex) settle(ctx context.Context, at **entry, e *entry, l *redlock.Loc
 	}
 }
 
-// end has those that wait for an entry return. m.mu is held.
-func (m *Mutex) end(at **entry, e *entry, p *permit, err error) {
-	if *at == e {
-		*at = nil
-	}
-	if p != nil {
+// end has those that wait for an entry return, with a permit or because of an error. m.mu is held.
+func (m *Mutex) end(e *entry, p *permit, why error) {
+	if e.permit = p; p != nil {
 		p.readers += e.readers
+	} else {
+		e.err = m.failed(why, nil)
 	}
-	e.permit, e.err = p, err
+	if m.entry == e { // If all have left, there may be a new one.
+		m.entry = nil
+	}
 	close(e.done)
 }

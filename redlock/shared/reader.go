@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/seed6c881748/redlock/internal/settings"
@@ -56,9 +55,6 @@ func (rd *Reader) Fence() int64 { return rd.p.lock.Fence() }
 // [redlock.Lock.KeepAlive]: it ends at Until at the latest if no extension succeeds, and is context.Canceled after Unlock.
 // Lock and RLock of the same name refuse it while the reader is held. It panics if ctx is nil.
 func (rd *Reader) Context(ctx context.Context) context.Context {
-	if ctx == nil {
-		panic("shared: nil context")
-	}
 	within, cancel := context.WithCancelCause(rd.m.of.within(ctx, rd))
 	if rd.ended.Err() != nil {
 		cancel(context.Cause(rd.ended))
@@ -76,9 +72,6 @@ func (rd *Reader) Context(ctx context.Context) context.Context {
 // ErrNoQuorum if the release could not be confirmed; it goes on in the background. It ignores the end of ctx.
 func (rd *Reader) Unlock(ctx context.Context) error {
 	m, p := rd.m, rd.p
-	if ctx == nil {
-		return fmt.Errorf("shared %q: nil context", m.of.name)
-	}
 	m.mu.Lock()
 	if !rd.released {
 		rd.released, rd.lost = true, p.lock.Err()
@@ -135,13 +128,10 @@ func (rd *Reader) Do(ctx context.Context, fn func(ctx context.Context, rd *Reade
 //
 // If fn was not called, the error is RLock's, or that of [Reader.Do], and matches [redlock.ErrNotAcquired].
 func (m *Mutex) RDo(ctx context.Context, fn func(ctx context.Context, rd *Reader) error) error {
-	if err := m.refuse(ctx); err != nil {
+	if err := m.refuse(ctx, fn != nil); err != nil {
 		return err
 	}
-	if fn == nil {
-		return m.failed(errors.New("nil function"), nil)
-	}
-	rd, err := m.RLock(ctx)
+	rd, err := m.enter(ctx, true)
 	if err != nil {
 		return err
 	}
@@ -150,12 +140,5 @@ func (m *Mutex) RDo(ctx context.Context, fn func(ctx context.Context, rd *Reader
 
 // Format prints, whatever the verb, the name and how the reader is. Without it, fmt would print the fields.
 func (rd *Reader) Format(f fmt.State, _ rune) {
-	text := "shared: nil reader"
-	if rd != nil && rd.m != nil {
-		text = fmt.Sprintf("shared %q: reader: %v", rd.m.of.name, rd.p.lock)
-		if rd.Err() != nil {
-			text = fmt.Sprintf("shared %q: reader: %v", rd.m.of.name, rd.Err())
-		}
-	}
-	_, _ = io.WriteString(f, text)
+	_, _ = fmt.Fprintf(f, "shared %q: reader, error: %v", rd.m.of.name, rd.Err())
 }

@@ -76,7 +76,6 @@ func TestCallsOnNothing(t *testing.T) {
 	}
 	require.EqualError(t, made.Do(t.Context(), nil), `shared "name": nil function`)
 	require.EqualError(t, made.RDo(t.Context(), nil), `shared "name": nil function`)
-	assert.Equal(t, "shared: make it with New", fmt.Sprintf("%+v", (*shared.Mutex)(nil)))
 }
 
 // Readers of all processes read at a time, those of one by one lock; and a writer is alone.
@@ -85,7 +84,7 @@ func TestManyReadersOrOneWriter(t *testing.T) {
 		a, b := process(t, c), process(t, c)
 		a1, a2, b1 := rlock(t, a), rlock(t, a), rlock(t, b)
 		assert.Len(t, slots(t, c), 2, "a permit for each process")
-		assert.Equal(t, `shared "name": 2 reading in this process, 0 waiting to read, 0 to write`, fmt.Sprint(a))
+		assert.Equal(t, `shared "name"`, fmt.Sprint(a))
 		for _, m := range []*shared.Mutex{a, b} {
 			_, err := m.TryLock(t.Context())
 			require.ErrorIs(t, err, redlock.ErrTaken)
@@ -226,7 +225,7 @@ func TestDo(t *testing.T) {
 		unlock(t, rd)
 		err = rd.Do(t.Context(), func(context.Context, *shared.Reader) error { panic("called") })
 		require.ErrorIs(t, err, redlock.ErrNotAcquired)
-		assert.Equal(t, `shared "name": reader: redlock: lock lost`, fmt.Sprint(rd))
+		assert.Equal(t, `shared "name": reader, error: redlock: lock lost`, fmt.Sprint(rd))
 		require.ErrorIs(t, rd.Do(t.Context(), nil), redlock.ErrNotAcquired)
 		assert.Panics(t, func() { rd.Context(nil) }) //nolint:staticcheck // That is what is tested.
 	})

@@ -2,9 +2,7 @@ package shared
 
 import (
 	"context"
-	"errors"
 
-	"github.com/seed6c881748/redlock/internal/settings"
 	"github.com/seed6c881748/redlock/redlock"
 )
 
@@ -37,49 +35,27 @@ func (w *Writer) Do(ctx context.Context, fn func(ctx context.Context, w *Writer)
 // After success nobody else reads or writes until the Writer's Until, unless it is extended or released before. After an
 // error nothing is held. Every error matches [redlock.ErrNotAcquired]. It also matches
 //
-//   - the context's error if ctx ended first, and ErrTaken or ErrNoQuorum, whichever was seen last;
+//   - the context's error if ctx ended first, and ErrTaken or ErrNoQuorum, whichever its last attempt saw;
 //   - ErrClosed after Close of the Redlock;
 //   - ErrAlreadyHeld if ctx is derived from the context of a Reader or Writer of this name that is held: there is no
 //     upgrade. Two readers who both wait for the other one to go would wait for ever.
-func (m *Mutex) Lock(ctx context.Context) (*Writer, error) {
-	w, err := m.lock(ctx)
+func (m *Mutex) Lock(ctx context.Context) (*Writer, error) { return m.lock(ctx, true) }
+
+func (m *Mutex) lock(ctx context.Context, hasWork bool) (*Writer, error) {
+	if err := m.refuse(ctx, hasWork); err != nil {
+		return nil, err
+	}
+	m.writers.Add(1)
+	defer m.writers.Add(-1) // Not before it has the slots, or readers of this process would go on joining.
+	w := &Writer{of: m.of}
+	err := m.through(ctx, writing, func(at context.Context) (err error) {
+		w.Lock, err = m.of.r.Lock(at, m.slots, m.ttl, m.waits...)
+		return err
+	})
 	if err != nil {
-		return nil, err
+		return nil, m.failed(err, nil)
 	}
-	settings.Use(w.Lock)
 	return w, nil
-}
-
-// lock is Lock of which nobody works under the lock yet.
-func (m *Mutex) lock(ctx context.Context) (*Writer, error) {
-	if err := m.refuse(ctx); err != nil {
-		return nil, err
-	}
-	m.count(1)
-	defer m.count(-1) // Not before it has the slots, or readers of this process would go on joining.
-	for {
-		turnstile, err := m.stand(ctx, writing)
-		if err != nil {
-			return nil, m.failed(err, nil)
-		}
-		at := turnstile.KeepAlive(ctx)
-		l, err := m.of.r.Lock(at, m.slots, m.ttl, m.waits...)
-		over := err == nil || isOver(ctx, at, err)
-		m.pass(ctx, turnstile)
-		switch {
-		case err == nil:
-			settings.Unused(l)
-			return &Writer{l, m.of}, nil
-		case over:
-			return nil, m.failed(err, nil)
-		}
-	}
-}
-
-func (m *Mutex) count(writer int) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.writers += writer
 }
 
 // TryLock locks the name for writing if nobody reads or writes. It takes one round trip, and waits for nobody, nor for its
@@ -88,7 +64,7 @@ func (m *Mutex) count(writer int) {
 // Every error matches [redlock.ErrNotAcquired], and is as that of [redlock.Redlock.TryLock]: it matches ErrTaken if anybody
 // has one of the slots. It matches ErrAlreadyHeld as the error of Lock does.
 func (m *Mutex) TryLock(ctx context.Context) (*Writer, error) {
-	if err := m.refuse(ctx); err != nil {
+	if err := m.refuse(ctx, true); err != nil {
 		return nil, err
 	}
 	l, err := m.of.r.TryLock(ctx, m.slots, m.ttl, m.opts...)
@@ -105,13 +81,7 @@ func (m *Mutex) TryLock(ctx context.Context) (*Writer, error) {
 // Close ended the hold before fn could begin. Otherwise it is fn's error, which never matches ErrNotAcquired, joined
 // with ErrLost or ErrExpired if the lock was lost before its release.
 func (m *Mutex) Do(ctx context.Context, fn func(ctx context.Context, w *Writer) error) error {
-	if err := m.refuse(ctx); err != nil {
-		return err
-	}
-	if fn == nil {
-		return m.failed(errors.New("nil function"), nil)
-	}
-	w, err := m.lock(ctx)
+	w, err := m.lock(ctx, fn != nil)
 	if err != nil {
 		return err
 	}
