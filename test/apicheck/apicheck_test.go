@@ -26,6 +26,7 @@ import (
 	_ "github.com/seed6c881748/redlock/redlock/redlockhttp"
 	_ "github.com/seed6c881748/redlock/redlock/redlocktest"
 	_ "github.com/seed6c881748/redlock/redlock/semaphore"
+	_ "github.com/seed6c881748/redlock/redlock/shared"
 	_ "github.com/seed6c881748/redlock/redlock/stored"
 	_ "github.com/seed6c881748/redlock/redlock/ticks"
 	"github.com/seed6c881748/redlock/test/testkit"
@@ -40,7 +41,7 @@ const (
 )
 
 // folders are those of the packages that users import.
-var folders = []string{"redlock", "redlock/dial", "redlock/election", "redlock/redlockcheck", "redlock/redlockhttp", "redlock/redlocktest", "redlock/semaphore", "redlock/stored", "redlock/ticks"}
+var folders = []string{"redlock", "redlock/dial", "redlock/election", "redlock/redlockcheck", "redlock/redlockhttp", "redlock/redlocktest", "redlock/semaphore", "redlock/shared", "redlock/stored", "redlock/ticks"}
 
 func TestAPI(t *testing.T) {
 	load := testkit.Importer(t, root, "./redlock/...")

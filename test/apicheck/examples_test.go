@@ -40,6 +40,10 @@ var withoutExample = map[string]map[string]string{
 	"redlock/semaphore": {
 		"Semaphore_Format": "fmt calls it",
 	},
+	"redlock/shared": {
+		"Mutex_Format":  "fmt calls it",
+		"Reader_Format": "fmt calls it",
+	},
 	"redlock/stored": {
 		"Marker_String": "fmt calls it",
 	},

@@ -54,6 +54,7 @@ var mayImport = map[string][]string{
 	},
 	"redlock/redlockhttp": {"redlock", "redlock/semaphore"},
 	"redlock/semaphore":   {"internal/settings", "internal/waiting", "redlock"},
+	"redlock/shared":      {"internal/settings", "redlock", "redlock/semaphore"},
 	"redlock/stored": {
 		"internal/fences", "internal/lines", "internal/quarantine", "internal/reserved", "internal/sets", "internal/settings", "internal/tokens", "redlock",
 	},

@@ -55,6 +55,7 @@ func TestTheNamesForAssistantsExist(t *testing.T) {
 	apis := map[string]string{
 		"redlock": document(t, "redlock/api.txt"), "semaphore": document(t, "redlock/semaphore/api.txt"),
 		"election": document(t, "redlock/election/api.txt"), "redlocktest": document(t, "redlock/redlocktest/api.txt"),
+		"shared": document(t, "redlock/shared/api.txt"),
 	}
 	assert.Empty(t, unknownNames(document(t, "llms.txt"), apis), "nothing exported is so")
 

@@ -20,6 +20,7 @@ import (
 	_ "github.com/seed6c881748/redlock/redlock"
 	_ "github.com/seed6c881748/redlock/redlock/redlockcheck"
 	_ "github.com/seed6c881748/redlock/redlock/semaphore"
+	_ "github.com/seed6c881748/redlock/redlock/shared"
 )
 
 // imports are the packages that a block can use without an import.
@@ -33,6 +34,7 @@ var imports = map[string]string{
 	"redlock":      library,
 	"redlockcheck": library + "/redlockcheck",
 	"semaphore":    library + "/semaphore",
+	"shared":       library + "/shared",
 	"sql":          "database/sql",
 	"time":         "time",
 	"tls":          "crypto/tls",

@@ -1,0 +1,286 @@
+package shared_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/seed6c881748/redlock/redlock"
+	"github.com/seed6c881748/redlock/redlock/redlocktest"
+	"github.com/seed6c881748/redlock/redlock/shared"
+	"github.com/seed6c881748/redlock/test/testkit"
+)
+
+// Many read, or one writes. doc.go has the same.
+func Example() {
+	prices, err := shared.New(r, "prices", 10*time.Second)
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	err = prices.RDo(ctx, func(ctx context.Context, _ *shared.Reader) error {
+		// Others may read, too. If the lock is lost all the same, ctx ends.
+		fmt.Println("nobody changes the prices")
+		return nil
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	err = prices.Do(ctx, func(ctx context.Context, _ *shared.Writer) error {
+		fmt.Println("nobody reads or changes them but me")
+		return nil
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// nobody changes the prices
+	// nobody reads or changes them but me
+}
+
+// The name is what all processes have in common.
+func ExampleNew() {
+	_, err := shared.New(r, "", 10*time.Second)
+	fmt.Println(err)
+	_, err = shared.New(r, "catalogue", 10*time.Second, redlock.WithFencing())
+	fmt.Println(err)
+	// Output:
+	// shared: empty name
+	// <nil>
+}
+
+// A writer works under a lock like any other: here with a fence, by which the resource can refuse late writes.
+func ExampleMutex_Lock() {
+	index := newMutexOf("index", redlock.WithFencing())
+	w, err := index.Lock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	var guard redlock.Guard
+	err = guard.Do(w.Fence(), func() error { fmt.Println("written"); return nil })
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := w.Unlock(ctx); errors.Is(err, redlock.ErrLost) {
+		fmt.Println("it was not held to the end:", err)
+	}
+	// Output: written
+}
+
+// What only makes sense at once is not waited for.
+func ExampleMutex_TryLock() {
+	cache := newMutexOf("cache")
+	rd, err := cache.RLock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer rd.Unlock(ctx)
+	if _, err := cache.TryLock(ctx); errors.Is(err, redlock.ErrTaken) {
+		fmt.Println("somebody reads: clean up later")
+	}
+	// Output: somebody reads: clean up later
+}
+
+// Do extends the lock while its function runs, and releases it.
+func ExampleMutex_Do() {
+	err := newMutexOf("schema").Do(ctx, func(ctx context.Context, w *shared.Writer) error {
+		fmt.Println("held:", w.Err() == nil)
+		return nil
+	})
+	fmt.Println(err)
+	// Output:
+	// held: true
+	// <nil>
+}
+
+// Readers do not wait for each other.
+func ExampleMutex_RLock() {
+	table := newMutexOf("table")
+	one, err := table.RLock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	other, err := table.RLock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("both read:", one.Err() == nil && other.Err() == nil, one.Until().Equal(other.Until()))
+	for _, rd := range []*shared.Reader{one, other} {
+		if err := rd.Unlock(ctx); err != nil {
+			log.Fatal(err)
+		}
+	}
+	// Output: both read: true true
+}
+
+// A reader that has something else to do meanwhile does not wait for a writer.
+func ExampleMutex_TryRLock() {
+	stock := newMutexOf("stock")
+	w, err := stock.Lock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer w.Unlock(ctx)
+	if _, err := stock.TryRLock(ctx); errors.Is(err, redlock.ErrTaken) {
+		fmt.Println("it is being changed: show what was there before")
+	}
+	// Output: it is being changed: show what was there before
+}
+
+// Whoever reads cannot write as well: two that tried would wait for each other.
+func ExampleMutex_RDo() {
+	account := newMutexOf("account")
+	err := account.RDo(ctx, func(ctx context.Context, _ *shared.Reader) error {
+		_, err := account.Lock(ctx)
+		return err
+	})
+	fmt.Println(errors.Is(err, redlock.ErrAlreadyHeld))
+	// Output: true
+}
+
+// The last reader of a process that unlocks releases what they share.
+func ExampleReader_Unlock() {
+	rd, err := newMutexOf("list").RLock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(rd.Unlock(ctx), rd.Unlock(ctx))
+	// Output: <nil> <nil>
+}
+
+// Err asks no node: it is for the last moment before something that must not happen beside a writer.
+func ExampleReader_Err() {
+	rd, err := newMutexOf("stock").RLock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(rd.Err())
+	if err := rd.Unlock(ctx); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(rd.Err())
+	// Output:
+	// <nil>
+	// redlock: lock lost
+}
+
+// Until moves on as long as a quorum of nodes answers.
+func ExampleReader_Until() {
+	rd, err := newMutexOf("map").RLock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer rd.Unlock(ctx)
+	fmt.Println(time.Until(rd.Until()) > 9*time.Second)
+	// Output: true
+}
+
+// What was got without waiting is released as by RDo.
+func ExampleReader_Do() {
+	rd, err := newMutexOf("feed").TryRLock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	err = rd.Do(ctx, func(ctx context.Context, rd *shared.Reader) error {
+		fmt.Println("held:", rd.Err() == nil)
+		return nil
+	})
+	fmt.Println(err, rd.Err())
+	// Output:
+	// held: true
+	// <nil> redlock: lock lost
+}
+
+// Work that goes on beyond a function ends when the reader does.
+func ExampleReader_Context() {
+	rd, err := newMutexOf("stream").RLock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	work := rd.Context(ctx)
+	fmt.Println(work.Err(), rd.Until().After(time.Now()))
+	if err := rd.Unlock(ctx); err != nil {
+		log.Fatal(err)
+	}
+	<-work.Done()
+	fmt.Println(context.Cause(work))
+	// Output:
+	// <nil> true
+	// context canceled
+}
+
+// A reader that fills a cache brings its fence along: the cache refuses what was read before the last write.
+func ExampleReader_Fence() {
+	product := newMutexOf("product", redlock.WithFencing())
+	var cache redlock.Guard
+	rd, err := product.RLock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := rd.Unlock(ctx); err != nil { // It is suspended here, before it fills the cache.
+		log.Fatal(err)
+	}
+	err = product.Do(ctx, func(_ context.Context, w *shared.Writer) error {
+		return cache.Do(w.Fence(), func() error { fmt.Println("the cache is emptied"); return nil })
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	err = cache.Do(rd.Fence(), func() error { fmt.Println("filled with what was there before"); return nil })
+	fmt.Println(errors.Is(err, redlock.ErrFenced))
+	// Output:
+	// the cache is emptied
+	// true
+}
+
+// What was locked without waiting is kept and released as by Do of the Mutex.
+func ExampleWriter_Do() {
+	w, err := newMutexOf("menu").TryLock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	err = w.Do(ctx, func(_ context.Context, w *shared.Writer) error {
+		fmt.Println("held:", w.Err() == nil)
+		return nil
+	})
+	fmt.Println(err, w.Err())
+	// Output:
+	// held: true
+	// <nil> redlock: lock lost
+}
+
+// A lock may be kept beyond a function.
+func ExampleWriter_KeepAlive() {
+	plan := newMutexOf("plan")
+	w, err := plan.Lock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	kept := w.KeepAlive(ctx)
+	_, err = plan.RLock(kept)
+	fmt.Println("to read it as well:", errors.Is(err, redlock.ErrAlreadyHeld))
+	if err := w.Unlock(ctx); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(context.Cause(kept))
+	// Output:
+	// to read it as well: true
+	// context canceled
+}
+
+// What the examples use and do not make themselves. A program has addresses of real servers.
+var (
+	ctx = context.Background()
+	r   = redlocktest.New(&testkit.ExampleTB{}, 3, redlock.WithNodeTimeout(10*time.Second)).Redlock
+)
+
+func newMutexOf(name string, opts ...redlock.Option) *shared.Mutex {
+	m, err := shared.New(r, name, 10*time.Second, opts...)
+	if err != nil {
+		log.Fatal(err)
+	}
+	return m
+}
