@@ -4,8 +4,12 @@ import (
 	"context"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
@@ -17,7 +21,7 @@ import (
 	"github.com/seed6c881748/redlock/test/testkit"
 )
 
-// What docs/shared.md says of times and of servers' processors: go test -run '^$' -bench . ./redlock/shared
+// What docs/shared.md says of servers' processors is measured by go test -run '^$' -bench . ./redlock/shared.
 func BenchmarkServers(b *testing.B) {
 	c, err := testcluster.StartServers(5)
 	require.NoError(b, err)
@@ -25,8 +29,8 @@ func BenchmarkServers(b *testing.B) {
 	r := testkit.NewOver(b, testkit.ServerNodes(c), redlock.WithNodeTimeout(testkit.Patient))
 	lock := func(resources []string, opts ...redlock.Option) func(*testing.B) {
 		return func(b *testing.B) {
-			l, err := r.TryLock(b.Context(), resources, testkit.TTL, opts...)
-			require.NoError(b, err)
+			l, no := r.TryLock(b.Context(), resources, testkit.TTL, opts...)
+			require.NoError(b, no)
 			require.NoError(b, l.Unlock(b.Context()))
 		}
 	}
@@ -39,14 +43,14 @@ func BenchmarkServers(b *testing.B) {
 	m, err := shared.New(r, "name", testkit.TTL)
 	require.NoError(b, err)
 	read := func(b *testing.B) {
-		rd, err := m.RLock(b.Context())
-		require.NoError(b, err)
+		rd, no := m.RLock(b.Context())
+		require.NoError(b, no)
 		require.NoError(b, rd.Unlock(b.Context()))
 	}
 	measure(b, c, "reader alone", read)
 	measure(b, c, "writer alone", func(b *testing.B) {
-		w, err := m.Lock(b.Context())
-		require.NoError(b, err)
+		w, no := m.Lock(b.Context())
+		require.NoError(b, no)
 		require.NoError(b, w.Unlock(b.Context()))
 	})
 	one, err := m.RLock(b.Context())
@@ -55,8 +59,58 @@ func BenchmarkServers(b *testing.B) {
 	require.NoError(b, one.Unlock(context.Background()))
 }
 
+// 64 readers in 4 clients never pause, each with 10 ms of work; how long a writer waits, which has 1 ms.
+func BenchmarkWriterAmongReaders(b *testing.B) {
+	const work = 10 * time.Millisecond
+	c, err := testcluster.StartServers(5)
+	require.NoError(b, err)
+	b.Cleanup(func() { _ = c.Close() })
+	ctx, end := context.WithCancel(b.Context())
+	var readers sync.WaitGroup
+	var reads atomic.Int64
+	mutex := func() *shared.Mutex {
+		r := testkit.NewOver(b, testkit.ServerNodes(c), redlock.WithNodeTimeout(testkit.Patient))
+		m, no := shared.New(r, "name", testkit.TTL)
+		require.NoError(b, no)
+		return m
+	}
+	for range 4 {
+		m := mutex()
+		for range 16 {
+			readers.Go(func() {
+				for ctx.Err() == nil {
+					_ = m.RDo(ctx, func(context.Context, *shared.Reader) error {
+						reads.Add(1)
+						time.Sleep(work)
+						return nil
+					})
+				}
+			})
+		}
+	}
+	m := mutex()
+	var waits []time.Duration
+	before, began := reads.Load(), time.Now()
+	for b.Loop() {
+		time.Sleep(work)
+		start := time.Now()
+		require.NoError(b, m.Do(ctx, func(context.Context, *shared.Writer) error {
+			waits = append(waits, time.Since(start))
+			time.Sleep(time.Millisecond)
+			return nil
+		}))
+	}
+	b.ReportMetric(float64(reads.Load()-before)/time.Since(began).Seconds(), "reads/s")
+	slices.Sort(waits)
+	b.ReportMetric(waits[len(waits)/2].Seconds()*1e3, "ms-waited")
+	b.ReportMetric(waits[len(waits)-1].Seconds()*1e3, "ms-longest")
+	end()
+	readers.Wait()
+}
+
 // measure reports how long an operation takes, and the time that it takes of a server's processor.
 func measure(b *testing.B, c *testcluster.Cluster, name string, do func(*testing.B)) {
+	b.Helper()
 	b.Run(name, func(b *testing.B) {
 		do(b)
 		before := processor(b, c)
@@ -69,6 +123,7 @@ func measure(b *testing.B, c *testcluster.Cluster, name string, do func(*testing
 
 // processor returns how many seconds of processors the servers have used, all together.
 func processor(b *testing.B, c *testcluster.Cluster) (s float64) {
+	b.Helper()
 	for _, n := range c.Nodes {
 		conn, err := redis.Dial("tcp", n.DirectAddr())
 		require.NoError(b, err)

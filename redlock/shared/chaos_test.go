@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -151,9 +152,9 @@ func (h *history) harm(c *testcluster.Cluster, stop <-chan struct{}) {
 			h.killed++
 		case 1, 2, 3:
 			p := h.processes[i].Cmd.Process
-			assert.NoError(h.t, p.Signal(syscall.SIGSTOP))
+			stopped := p.Signal(syscall.SIGSTOP)
 			time.Sleep(rand.N(2 * chaosTTL))
-			assert.NoError(h.t, p.Signal(syscall.SIGCONT))
+			assert.NoError(h.t, errors.Join(stopped, p.Signal(syscall.SIGCONT)))
 			h.suspended++
 		case 4, 5, 6:
 			assert.NoError(h.t, n.Hang())

@@ -27,7 +27,7 @@
 //
 // Options of New are those of a reader's slot and of a writer's. With [redlock.WithFencing] the fence of each writer is
 // larger than those of all writers and readers that had the name before, and smaller than those that come later: each slot
-// has its counter, so a writer costs more. [redlock.WithQuarantine] of the Redlock keeps a writer out where nodes have
+// has its counter, so a writer costs more. With [redlock.WithPolling] nobody stands in line, and the order is chance. [redlock.WithQuarantine] of the Redlock keeps a writer out where nodes have
 // forgotten a reader. docs/shared.md has what it costs, and why it is built so.
 //
 // # Use

@@ -220,9 +220,10 @@ func ExampleReader_Fence() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	if err := rd.Unlock(ctx); err != nil { // It is suspended here, before it fills the cache.
+	if err = rd.Unlock(ctx); err != nil {
 		log.Fatal(err)
 	}
+	// It is suspended here, before it fills the cache.
 	err = product.Do(ctx, func(_ context.Context, w *shared.Writer) error {
 		return cache.Do(w.Fence(), func() error { fmt.Println("the cache is emptied"); return nil })
 	})

@@ -153,3 +153,25 @@ func TestNodesThatForget(t *testing.T) {
 		unlock(t, writer)
 	})
 }
+
+// What one node alone has of the turnstile, as a dead writer may leave there, is no writer; what a quorum has is one.
+func TestALookTakesAQuorum(t *testing.T) {
+	testkit.InBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		m := process(t, c)
+		require.NoError(t, c.Nodes[0].Set("name#t", "left", time.Hour))
+		rd, err := m.TryRLock(t.Context())
+		require.NoError(t, err)
+		unlock(t, rd)
+		time.Sleep(turn)
+		require.NoError(t, c.Nodes[2].Hang())
+		began := time.Now()
+		_, err = m.TryRLock(t.Context())
+		require.ErrorIs(t, err, redlock.ErrNoQuorum, "neither a quorum that has it, nor one that has not")
+		assert.Equal(t, 250*time.Millisecond, time.Since(began))
+		require.NoError(t, c.Nodes[2].Resume())
+		require.NoError(t, c.Nodes[1].Set("name#t", "left", time.Hour))
+		time.Sleep(time.Second)
+		_, err = m.TryRLock(t.Context())
+		require.ErrorIs(t, err, redlock.ErrTaken)
+	})
+}

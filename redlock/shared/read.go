@@ -77,7 +77,7 @@ func (m *Mutex) enter(ctx context.Context, patient bool) (*Reader, error) {
 	}
 	e := m.entry
 	if e == nil {
-		e = m.begin()
+		e = m.begin() //nolint:contextcheck // It goes on for others, too.
 	}
 	e.readers++
 	asked := e.asked

@@ -16,7 +16,7 @@ import (
 type Reader struct {
 	m      *Mutex
 	p      *permit
-	ended  context.Context // with the reader
+	ended  context.Context //nolint:containedctx // It ends with the reader, and is that of no call.
 	cancel context.CancelCauseFunc
 
 	// Guarded by m.mu.
@@ -105,7 +105,7 @@ func (rd *Reader) Do(ctx context.Context, fn func(ctx context.Context, rd *Reade
 	defer settings.Enter(rd.m.of.r)() // Close waits for the function.
 	within := rd.Context(ctx)
 	defer func() {
-		why := context.Cause(rd.ended)
+		why := context.Cause(rd.ended) //nolint:contextcheck // It says whether the reader has ended, not its caller.
 		if lost := rd.Unlock(ctx); errors.Is(lost, redlock.ErrLost) {
 			err = errors.Join(err, lost)
 		}

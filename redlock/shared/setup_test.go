@@ -61,7 +61,8 @@ func lock(t *testing.T, m *shared.Mutex) *shared.Writer {
 // unlock releases readers and writers.
 func unlock(t *testing.T, all ...interface {
 	Unlock(ctx context.Context) error
-}) {
+},
+) {
 	t.Helper()
 	for _, held := range all {
 		require.NoError(t, held.Unlock(t.Context()))
