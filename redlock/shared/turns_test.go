@@ -163,6 +163,9 @@ func TestAWriterKeepsItsPlace(t *testing.T) {
 		late := start(t.Context(), a.RLock)
 		require.True(t, late.waits())
 		for _, n := range c.Nodes {
+			assert.LessOrEqual(t, testkit.Keys(t, n)["name#t"].TTL, 2*time.Second, "should it die, it is gone soon")
+		}
+		for _, n := range c.Nodes {
 			require.NoError(t, n.Del("name#t"))
 		}
 		time.Sleep(time.Minute)
@@ -218,6 +221,64 @@ func TestGivingUp(t *testing.T) {
 			end()
 			time.Sleep(time.Second)
 			require.Empty(t, slots(t, c))
+		}
+	})
+}
+
+// slow has a call that has got its lock return only when the test says so, and a release take its time before it begins.
+type slow struct{ got, on chan struct{} }
+
+func (slow) Begin(ctx context.Context, op redlock.Op, _ []string) context.Context {
+	if op == redlock.OpUnlock {
+		time.Sleep(time.Second)
+	}
+	return ctx
+}
+
+func (l slow) End(_ context.Context, e redlock.Event) {
+	if e.Kind == redlock.EventAcquired {
+		l.got <- struct{}{}
+		<-l.on
+	}
+}
+
+func (slow) Wants(context.Context, redlock.EventKind) bool { return false }
+
+func (slow) Event(context.Context, redlock.Event) {}
+
+// A slot that was won when the last caller has just given up is given back, also if Close comes before that; and one that
+// comes meanwhile has a way in of its own.
+func TestSlotThatIsWonForNobody(t *testing.T) {
+	testkit.InBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		stop := slow{make(chan struct{}), make(chan struct{})}
+		r := testkit.NewRedlock(t, c, redlock.WithTracer(stop))
+		m := newMutex(t, r)
+		for _, goOn := range []func(){
+			func() {
+				next := start(t.Context(), m.RLock)
+				<-stop.got
+				stop.on <- struct{}{}
+				stop.on <- struct{}{}
+				unlock(t, next.got(t))
+				time.Sleep(time.Second)
+				require.Empty(t, slots(t, c))
+			},
+			func() {
+				closed := make(chan error)
+				go func() { closed <- r.Close(context.WithoutCancel(t.Context())) }()
+				synctest.Wait()
+				stop.on <- struct{}{}
+				require.NoError(t, <-closed)
+				testkit.RequireNoKeys(t, c)
+			},
+		} {
+			ctx, cancel := context.WithCancel(t.Context())
+			waiting := start(ctx, m.RLock)
+			<-stop.got
+			cancel()
+			<-waiting.done
+			require.ErrorIs(t, waiting.err, context.Canceled)
+			goOn()
 		}
 	})
 }
