@@ -86,8 +86,9 @@ func TestChaos(t *testing.T) {
 		p.Kill()
 	}
 	h.reading.Wait()
-	t.Logf("%d shared and %d exclusive locks in %v; %d processes killed, %d suspended; %d servers hung, %d restarted empty",
-		len(h.shared), len(h.exclusive), time.Since(began).Round(time.Second), h.killed, h.suspended, h.hung, h.emptied)
+	t.Logf("%d shared and %d exclusive locks, and %d that were over at once, in %v; %d processes killed, %d suspended; "+
+		"%d servers hung, %d restarted empty", len(h.shared), len(h.exclusive), h.late, time.Since(began).Round(time.Second),
+		h.killed, h.suspended, h.hung, h.emptied)
 	h.check()
 }
 
@@ -103,6 +104,7 @@ type history struct {
 
 	mu                sync.Mutex
 	shared, exclusive []span
+	late              int
 }
 
 // spawn starts a process, and notes what it says.
@@ -123,9 +125,12 @@ func (h *history) spawn() {
 				continue // Half a line, or what package testing says.
 			}
 			h.mu.Lock()
-			if kind == "R" {
+			switch {
+			case s.to <= s.from: // The process was suspended as its call returned, until there was nothing left.
+				h.late++
+			case kind == "R":
 				h.shared = append(h.shared, s)
-			} else {
+			default:
 				h.exclusive = append(h.exclusive, s)
 				h.writes.Add(1)
 			}
@@ -181,12 +186,12 @@ func (h *history) check() {
 	for _, s := range all {
 		if next < len(h.exclusive) && s == h.exclusive[next] {
 			next++
-			require.LessOrEqual(h.t, longest.to, s.from, "a writer came beside %v", longest)
+			require.LessOrEqual(h.t, longest.to, s.from, "a writer came beside somebody: %v, %v", longest, s)
 			longest = s
 			continue
 		}
 		if next > 0 {
-			require.LessOrEqual(h.t, h.exclusive[next-1].to, s.from, "a reader came beside a writer")
+			require.LessOrEqual(h.t, h.exclusive[next-1].to, s.from, "a reader came beside a writer: %v, %v", h.exclusive[next-1], s)
 		}
 		if s.to > longest.to {
 			longest = s
