@@ -94,6 +94,13 @@ func (co *core) wake(now time.Time) {
 	}
 }
 
+// interrupt has callers that read by themselves look whether they are still to wait.
+func (co *core) interrupt() {
+	for _, n := range co.nodes {
+		n.Interrupt()
+	}
+}
+
 // stoodStill counts a standstill that was noticed now by a timer that was due then, once for all such timers.
 func (co *core) stoodStill(due, now time.Time) {
 	if last := co.noticed.Swap(now.UnixNano()); due.UnixNano() > last {

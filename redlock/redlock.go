@@ -104,7 +104,7 @@ func New(nodes []Node, opts ...Option) (*Redlock, error) {
 			return nil, fmt.Errorf("redlock: nodes %d and %s are both named %q", j+1, number, n.Name)
 		}
 		seen[n.Name] = i
-		l := r.newLink(n)
+		l := r.newLink(n, len(nodes) == 1)
 		r.subscriptions.Add(l)
 		r.nodes = append(r.nodes, l)
 	}
@@ -112,11 +112,12 @@ func New(nodes []Node, opts ...Option) (*Redlock, error) {
 	return r, nil
 }
 
-// newLink returns the link to one of the nodes.
-func (co *core) newLink(n Node) *link.Link {
+// newLink returns the link to one of the nodes, or to the single one.
+func (co *core) newLink(n Node, single bool) *link.Link {
 	o := &co.defaults
 	c := link.Config{
-		Name: n.Name, Pool: n.Pool, ConnectTimeout: o.connectTimeout, Scripts: handshakeScripts, Readiness: &co.ready,
+		Name: n.Name, Pool: n.Pool, Single: single,
+		ConnectTimeout: o.connectTimeout, Scripts: handshakeScripts, Readiness: &co.ready,
 		Tell: (&nodeFacts{r: co, name: n.Name}).tell,
 		Node: node.Config{
 			Timeout: o.nodeTimeout, Silence: admission.Silence, Age: o.connectionAge, Clock: co.clock.At,
@@ -249,6 +250,7 @@ func (r *Redlock) Close(ctx context.Context) error {
 		}
 	}
 	defer close(r.done)
+	r.interrupt()
 	r.notes.close()
 	r.admission.Close(ErrClosed)
 	r.watch.Close()

@@ -39,6 +39,8 @@ type round struct {
 	due      time.Duration // when it comes, since the start
 	attempt  int32         // constant
 	admitted bool          // it has a place; see admission
+	begins   bool          // what is asked next is what ask does
+	alone    bool          // from ask to wait: the caller is to write and read. It is the caller's
 }
 
 // An again is what a round has besides that has asked nodes again.
@@ -100,6 +102,7 @@ func (rd *round) ask(timeout time.Duration) {
 	rd.r.wake(now)
 	rd.mu.Lock()
 	rd.task.Limit = timeout
+	rd.begins = true
 	rd.carryOut(rd.rules.Begin(now, timeout), now)
 }
 
@@ -133,6 +136,7 @@ func (rd *round) voted(i int, out *node.Outcome, e lease.Effect, at time.Time) {
 // tick is the timer.
 func (rd *round) tick() {
 	now := time.Now()
+	rd.r.interrupt()
 	rd.mu.Lock()
 	e := rd.rules.Tick(now)
 	if e.Has(lease.StoodStill) {
@@ -206,13 +210,15 @@ func (rd *round) carryOut(e lease.Effect, now time.Time) {
 	if e.Has(lease.Ask) {
 		asks = rd.asksLocked(asks)
 	}
+	first := rd.begins
+	rd.begins = false
 	repairs := e.Has(lease.Settled) && rd.rules.Kind == lease.Extending && rd.rules.Verdict == lease.Granted
 	rd.armLocked()
 	rd.mu.Unlock()
 
 	for _, req := range asks {
 		// The round may have ended meanwhile, and given back: a link drops what is asked for behind its release.
-		if err := rd.r.nodes[req.Index].Enqueue(req, now); err != nil {
+		if err := rd.enqueue(req, first, now); err != nil {
 			rd.Receive(int(req.Index), node.Outcome{Err: err}, time.Now())
 		}
 	}
@@ -229,6 +235,38 @@ func (rd *round) carryOut(e lease.Effect, now time.Time) {
 	if repairs {
 		rd.lock.repair(rd)
 	}
+}
+
+// enqueue hands a request to its node. first: it is of ask.
+func (rd *round) enqueue(req *node.Request, first bool, now time.Time) (err error) {
+	n := rd.r.nodes[req.Index]
+	if first {
+		rd.alone, err = n.EnqueueAlone(req, now)
+		return err
+	}
+	return n.Enqueue(req, now)
+}
+
+// exchange has a caller that is alone write and read, until the round is done or the node interrupted.
+func (rd *round) exchange() {
+	if rd.alone {
+		rd.r.nodes[0].Exchange()
+		rd.alone = false
+	}
+}
+
+// interruptedBy has the exchange end when ctx or the Redlock does. stop is to be called after it.
+func (rd *round) interruptedBy(ctx context.Context, closing <-chan struct{}) (stop func() bool) {
+	n := rd.r.nodes[0]
+	select {
+	case <-closing:
+		n.Interrupt()
+	default: // Close interrupts it.
+	}
+	if ctx.Done() == nil {
+		return func() bool { return false }
+	}
+	return context.AfterFunc(ctx, n.Interrupt)
 }
 
 // noteLocked tells of what was decided, and goes on. It returns what is to be done besides. rd.mu is held.
@@ -284,6 +322,10 @@ func (rd *round) nextTaskLocked() *node.Task {
 // wait returns when the round is done, or with an error when ctx or the Redlock ended first. Votes still
 // come in then, until the round settles.
 func (rd *round) wait(ctx context.Context, closing <-chan struct{}) (ended error) {
+	if rd.alone {
+		defer rd.interruptedBy(ctx, closing)()
+	}
+	rd.exchange()
 	select {
 	case <-rd.decided:
 		return nil

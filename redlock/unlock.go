@@ -136,6 +136,7 @@ func (rd *round) release(timeout time.Duration) lease.Verdict {
 	rd.task.Receiver = t
 	rd.rules.Start = time.Now()
 	rd.ask(timeout)
+	rd.exchange()
 	<-rd.decided
 	v := rd.verdict()
 	if v != lease.Granted || t.told.Load() {

@@ -3,6 +3,7 @@ package conn
 import (
 	"bufio"
 	"net"
+	"syscall"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -18,6 +19,8 @@ const maxFirst = 16
 type socket struct {
 	net.Conn
 
+	look look
+
 	// Of redigo's writes; a socketLink's are past them.
 	begun bool // something has been written
 	plain bool // it was a command
@@ -25,12 +28,16 @@ type socket struct {
 	// The reader's.
 	first    string    // what the server has sent first, a few bytes of it
 	came     time.Time // when what was read last came in
+	broken   error     // why the connection is; whoever reads next gets it, too
 	replies  replyReader
 	deadline bool // one is set
 }
 
 func newSocket(c net.Conn) *socket {
 	s := &socket{Conn: c}
+	if own, ok := c.(syscall.Conn); ok {
+		s.look.raw, _ = own.SyscallConn()
+	}
 	s.replies.in = bufio.NewReader(readerFunc(s.read))
 	return s
 }
@@ -71,6 +78,9 @@ func (s *socket) Read(b []byte) (int, error) {
 
 // read reads from the network.
 func (s *socket) read(b []byte) (int, error) {
+	if s.broken != nil {
+		return 0, s.broken
+	}
 	n, err := s.Conn.Read(b)
 	s.came = time.Now()
 	if s.first == "" && n > 0 {

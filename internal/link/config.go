@@ -12,6 +12,7 @@ type Config struct {
 	Name           string
 	Node           node.Config // New completes it
 	Pool           conn.Pool
+	Single         bool           // there is no other node: a caller that is alone serves the connection by itself
 	ConnectTimeout time.Duration  // of an attempt to connect, if it is longer than what that takes at least
 	Scripts        []*node.Script // those that a handshake loads
 	Dialect        Dialect        // nil: requests are sent as they are given

@@ -33,6 +33,7 @@ func (l *Link) prepare(ctx context.Context) (*pipeline, error) {
 		return nil, conn.Explain(err)
 	}
 	p := &pipeline{link: l, wire: w, c: &node.Conn{Spread: rand.Float64()}, writerDone: make(chan struct{})}
+	p.alone.p, p.alone.resume = p, make(chan struct{}, 1)
 	stop := context.AfterFunc(ctx, w.Abort)
 	err = l.handshake(ctx, w, l.Source, p.c)
 	if !stop() && err == nil {

@@ -37,6 +37,8 @@ type Link struct {
 	timer    *time.Timer // until releases are due; nil before the first one
 	connects int64       // counter: attempts to connect
 
+	caller *pipeline // that the caller which is alone, if there is one, serves by itself; it is that caller's
+
 	aside sync.WaitGroup // goroutines about connections that do not serve yet, or no more
 }
 
@@ -65,7 +67,7 @@ func (l *Link) finish() {
 		l.missing.Store(open)
 	}
 	if p := l.pipeline; p != nil {
-		if n.Queued(p.c) > 0 {
+		if n.Queued(p.c) > 0 && !p.writing { // Who writes looks again.
 			l.work.Signal()
 		}
 		if d, set := n.Alarm(); set {

@@ -18,11 +18,16 @@ var errUnasked = errors.New("the server sent a reply that nobody asked for")
 // queued behind its own lock request cannot overtake it.
 //
 // The redigo connection is used by one writer and one reader at a time, which
-// redigo allows, and aborted from anywhere.
+// redigo allows, and aborted from anywhere. A caller that is alone takes the place of both; see alone.go.
 type pipeline struct {
 	link *Link
 	wire *conn.Wire
 	c    *node.Conn // what the rules know of it; link.mu guards it until the reader has ended
+
+	writing bool           // somebody does, the writer or a caller: it has the next two. link.mu guards it
+	batch   []node.Sending // what is being written
+	args    []any          // scratch space
+	alone   alone
 
 	writerDone  chan struct{}
 	watchdog    *time.Timer        // set while it serves
@@ -34,32 +39,52 @@ type pipeline struct {
 // read is the reader. It returns why the pipeline ended: nil after the last PING.
 func (p *pipeline) read() error {
 	for {
-		reply, err := p.wire.Receive(0)
-		if err != nil && !conn.IsReply(err) {
-			return p.abort(fmt.Errorf("reading: %w", err))
+		then, why := p.answer(p.wire.Receive(0))
+		if then == rests && p.alone.rest() {
+			then, why = ends, p.abort(nil)
 		}
-		now := p.wire.Came()
-		q, out, effect := p.take(reply, err, now)
-		switch effect {
-		case node.Unasked:
-			if err != nil {
-				return p.abort(fmt.Errorf("%w: %q", errUnasked, conn.Said(err)))
-			}
-			return p.abort(errUnasked)
-		case node.Drained, node.TakenOver:
-			return p.abort(nil)
-		case node.Told:
-			q.Deliver(out, now)
-		case node.Goes:
-		}
-		if p.wrongServer != nil {
-			return p.abort(p.wrongServer)
+		if then == ends {
+			return why
 		}
 	}
 }
 
+// A next is what whoever has read a reply does then.
+type next uint8
+
+const (
+	readsOn next = iota
+	rests
+	ends // The pipeline is over.
+)
+
+// answer takes what was read. why is as that of read.
+func (p *pipeline) answer(reply any, err error) (then next, why error) {
+	if err != nil && !conn.IsReply(err) {
+		return ends, p.abort(fmt.Errorf("reading: %w", err))
+	}
+	now := p.wire.Came()
+	q, out, effect, then := p.take(reply, err, now)
+	switch effect {
+	case node.Unasked:
+		if err != nil {
+			return ends, p.abort(fmt.Errorf("%w: %q", errUnasked, conn.Said(err)))
+		}
+		return ends, p.abort(errUnasked)
+	case node.Drained, node.TakenOver:
+		return ends, p.abort(nil)
+	case node.Told:
+		q.Deliver(out, now)
+	case node.Goes:
+	}
+	if then == ends {
+		return ends, p.abort(p.wrongServer)
+	}
+	return then, nil // If it rests, a caller may read already.
+}
+
 // take has the rules take a reply.
-func (p *pipeline) take(reply any, err error, now time.Time) (q *node.Request, out node.Outcome, effect node.Effect) {
+func (p *pipeline) take(reply any, err error, now time.Time) (q *node.Request, out node.Outcome, effect node.Effect, then next) {
 	l := p.link
 	l.mu.Lock()
 	defer l.finish()
@@ -75,7 +100,13 @@ func (p *pipeline) take(reply any, err error, now time.Time) (q *node.Request, o
 	if said := p.c.Said(); said != nil {
 		p.wrongServer = conn.WrongServer(said)
 	}
-	return q, out, effect
+	switch {
+	case p.wrongServer != nil:
+		then = ends
+	case l.Single:
+		then = p.alone.answered(effect, now)
+	}
+	return q, out, effect, then
 }
 
 // abort ends the pipeline for the reason why, unless it has ended before, and returns the reason that counts. It does
@@ -103,6 +134,7 @@ func (p *pipeline) stopTimers() {
 	if p.endRenewal != nil {
 		p.endRenewal()
 	}
+	p.alone.goOn()
 	p.link.work.Broadcast()
 }
 
@@ -111,6 +143,7 @@ func (p *pipeline) watch() {
 	l, now := p.link, time.Now()
 	l.Wake(now)
 	l.mu.Lock()
+	p.alone.idle(now)
 	broken := l.rules.Watch(p.c, now)
 	if broken == nil && l.rules.IsOld(p.c, now) {
 		l.renew(p, now)

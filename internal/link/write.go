@@ -17,46 +17,69 @@ const enoughForAWrite = 32
 // write is the writer: it ends when the pipeline is over.
 func (p *pipeline) write() {
 	defer close(p.writerDone)
-	var batch []node.Sending
-	var args []any
 	for {
-		var dropped []*node.Request
-		var more bool
-		if batch, dropped, more = p.next(batch[:0]); !more {
+		dropped, more := p.next()
+		if !more {
 			return
 		}
-		for _, q := range dropped {
-			q.Deliver(node.Outcome{Err: node.ErrWithdrawn}, time.Now())
-		}
-		err := error(nil)
-		for i := range batch {
-			if args, err = p.send(args[:0], &batch[i]); err != nil {
-				break
-			}
-			if !p.wire.Encodes() {
-				args = nil // They are the connection's, which may keep them beyond the flush.
-			}
-		}
-		if err == nil {
-			err = p.wire.Flush()
-		}
-		clear(batch)
-		clear(args)
-		if err != nil {
-			_ = p.abort(fmt.Errorf("writing: %w", err))
+		drop(dropped)
+		if p.put() != nil {
 			return
 		}
 	}
 }
 
+// drop tells that requests are not sent any more.
+func drop(dropped []*node.Request) {
+	for _, q := range dropped {
+		q.Deliver(node.Outcome{Err: node.ErrWithdrawn}, time.Now())
+	}
+}
+
+// put writes the batch. An error ends the pipeline.
+func (p *pipeline) put() (err error) {
+	for i := range p.batch {
+		if p.args, err = p.send(p.args[:0], &p.batch[i]); err != nil {
+			break
+		}
+		if !p.wire.Encodes() {
+			p.args = nil // They are the connection's, which may keep them beyond the flush.
+		}
+	}
+	if err == nil {
+		err = p.wire.Flush()
+	}
+	clear(p.batch)
+	clear(p.args)
+	if err != nil {
+		_ = p.abort(fmt.Errorf("writing: %w", err))
+	}
+	return err
+}
+
 // next waits for requests and takes them; false when the pipeline is over.
-func (p *pipeline) next(batch []node.Sending) (_ []node.Sending, dropped []*node.Request, more bool) {
+func (p *pipeline) next() (dropped []*node.Request, more bool) {
 	l := p.link
 	n := l.rules
 	l.mu.Lock()
 	defer l.finish()
+	p.writing = false
+	for p.gather(); p.writing && !p.c.IsOver(); p.gather() { // All was withdrawn, and a caller has come that is alone.
+	}
+	if p.c.IsOver() {
+		return nil, false
+	}
+	p.batch, dropped = n.Next(p.c, p.batch[:0], time.Now())
+	p.writing = true
+	p.alone.goOn()
+	return dropped, true
+}
+
+// gather waits until the writer has something to write, or the pipeline is over. link.mu is held.
+func (p *pipeline) gather() {
+	l, n := p.link, p.link.rules
 	waited := false
-	for n.Queued(p.c) == 0 && !p.c.IsOver() {
+	for (n.Queued(p.c) == 0 || p.writing) && !p.c.IsOver() {
 		l.work.Wait()
 		waited = true
 	}
@@ -68,11 +91,6 @@ func (p *pipeline) next(batch []node.Sending) (_ []node.Sending, dropped []*node
 		runtime.Gosched()
 		l.mu.Lock()
 	}
-	if p.c.IsOver() {
-		return nil, nil, false
-	}
-	batch, dropped = n.Next(p.c, batch, time.Now())
-	return batch, dropped, true
 }
 
 // send writes one request into redigo's buffer, or the socket's, or hands it to a connection of the user's.

@@ -33,7 +33,7 @@ func (n *Node) Enqueue(q *Request, now time.Time) error {
 		return ErrSilent
 	case n.hasTooManyUnanswered() && (q.Kind == LockRequest || release && !q.mark().mayBeOn()):
 		return errTooManyUnanswered
-	case (!release || q.Trace.size > 0) && n.backlog() >= MaxBacklog:
+	case (!release || q.Trace.size > 0) && n.Backlog() >= MaxBacklog:
 		return ErrBacklog
 	case n.state == Idle:
 		n.want()
@@ -81,7 +81,7 @@ func (n *Node) Release(t *Trace, index int, now time.Time) {
 // node is connected and answers; the answer is no vote, and neither a sign of life nor a miss: the PING of an idle
 // connection is due as ever.
 func (n *Node) Aside(i int, cmd Command, r Receiver, now time.Time) (sent bool) {
-	sent = n.state == Up && !n.closing && !n.isSilent(now, n.Timeout) && n.backlog() < MaxBacklog
+	sent = n.state == Up && !n.closing && !n.isSilent(now, n.Timeout) && n.Backlog() < MaxBacklog
 	if sent {
 		n.push(&Request{Task: &Task{Kind: Aside, Command: cmd, Receiver: r, Limit: n.Timeout}, Index: uint16(i), Eval: true})
 	}

@@ -78,8 +78,8 @@ func New(c Config) *Node {
 // since is a time as requests have it.
 func (n *Node) since(now time.Time) time.Duration { return now.Sub(n.Epoch) }
 
-// backlog is how many requests are queued or unanswered.
-func (n *Node) backlog() int { return n.queue.len + n.inFlight.len }
+// Backlog is how many requests are queued or unanswered.
+func (n *Node) Backlog() int { return n.queue.len + n.inFlight.len }
 
 // push queues a request.
 func (n *Node) push(q *Request) { n.queue.push(q) }
@@ -165,7 +165,7 @@ type Stats struct {
 // Stats returns the state of the node, and what was counted.
 func (n *Node) Stats(now time.Time) Stats {
 	s := n.stats
-	s.Up, s.Err, s.Abstains, s.Backlog, s.RTT = n.state == Up, n.down, n.Abstains(now), n.backlog(), n.rtt.smoothed
+	s.Up, s.Err, s.Abstains, s.Backlog, s.RTT = n.state == Up, n.down, n.Abstains(now), n.Backlog(), n.rtt.smoothed
 	s.PendingReleases, s.Repeats = n.releases.open, n.releases.len-n.releases.open
 	s.RepeatsDropped = n.releases.dropped
 	if s.Up {

@@ -35,7 +35,7 @@ func (n *Node) Watch(c *Conn, now time.Time) (broken error) {
 		c.unanswered = true
 		return fmt.Errorf("no reply for %v", limit)
 	}
-	busy := n.backlog() > 0
+	busy := n.Backlog() > 0
 	switch wait := n.misses.signDue(now, c.lastReply); {
 	case wait <= 0 && (!busy || n.misses.refused):
 		n.push(n.sign(now))

@@ -1,0 +1,11 @@
+//go:build !unix
+
+package conn
+
+import "syscall"
+
+const canLook = false
+
+type look struct{ raw syscall.RawConn }
+
+func (*look) look() error { return nil }

@@ -1,0 +1,361 @@
+package redlock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/redlock"
+	"github.com/seed6c881748/redlock/test/testkit"
+)
+
+// These tests are about callers that write and read by themselves, as there is one node and nobody else uses it.
+
+// aloneOn returns a Redlock over a single node, the caller of which writes and reads by itself now.
+func aloneOn(t *testing.T, c *testcluster.Cluster, opts ...redlock.Option) (*redlock.Redlock, *testkit.Readers) {
+	t.Helper()
+	nodes, readers := testkit.ReadBy(c.First(1))
+	r := newOver(t, nodes, opts...)
+	_ = r.Admit(t.Context(), nodes[0].Name) // Where it has a quarantine.
+	for range 5 {
+		cycle(t, r, "alone", ttl)
+	}
+	requireAlone(t, r, readers)
+	return r, readers
+}
+
+// requireAlone checks that a caller that is alone reads by itself, and nobody else.
+func requireAlone(t *testing.T, r *redlock.Redlock, readers *testkit.Readers) {
+	t.Helper()
+	readers.Take()
+	cycle(t, r, "alone", ttl)
+	callers, others := readers.Take()
+	require.Zero(t, others)
+	require.Positive(t, callers)
+}
+
+// withAlone runs a test with such a Redlock in a bubble.
+func withAlone(t *testing.T, fn func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock, readers *testkit.Readers), opts ...redlock.Option) {
+	t.Helper()
+	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
+		r, readers := aloneOn(t, c, opts...)
+		fn(t, c, r, readers)
+	})
+}
+
+func TestAloneCallerReadsByItself(t *testing.T) {
+	for name, opts := range map[string][]redlock.Option{
+		"plain": nil, "fences": {redlock.WithFencing()}, "quarantine": {redlock.WithQuarantine(time.Minute)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			withAlone(t, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock, readers *testkit.Readers) {
+				l := tryLock(t, r, []string{"a", "b"}, ttl)
+				require.NoError(t, l.Extend(t.Context(), ttl))
+				refused(t, redlock.ErrTaken, r, []string{"a"}, ttl)
+				require.NoError(t, l.Unlock(t.Context()))
+				callers, others := readers.Take()
+				assert.Zero(t, others)
+				assert.Positive(t, callers)
+				time.Sleep(time.Millisecond)
+				requireReleased(t, c)
+			}, opts...)
+		})
+	}
+	t.Run("not on three nodes", func(t *testing.T) {
+		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+			nodes, readers := testkit.ReadBy(c)
+			r := newOver(t, nodes)
+			for range 10 {
+				cycle(t, r, "a", ttl)
+			}
+			callers, _ := readers.Take()
+			assert.Zero(t, callers)
+		})
+	})
+	t.Run("not on a pool's connection", func(t *testing.T) {
+		inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
+			r := newRedlock(t, c)
+			for range 10 {
+				cycle(t, r, "a", ttl)
+			}
+		})
+	})
+}
+
+// The second request is sent while the first one's caller reads, and answered in its own time.
+func TestAloneCallerThatIsJoined(t *testing.T) {
+	withAlone(t, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock, readers *testkit.Readers) {
+		for number := 2; number < 6; number++ {
+			require.NoError(t, c.Slow(10*time.Millisecond, 10*time.Millisecond))
+			var callers sync.WaitGroup
+			for i := range number {
+				callers.Go(func() {
+					time.Sleep(time.Duration(i) * 3 * time.Millisecond)
+					began := time.Now()
+					l := tryLock(t, r, []string{fmt.Sprint(i)}, ttl)
+					assert.Equal(t, 20*time.Millisecond, time.Since(began))
+					time.Sleep(30 * time.Millisecond)
+					if err := l.Unlock(t.Context()); err != nil {
+						t.Error(err)
+					}
+					assert.Equal(t, 70*time.Millisecond, time.Since(began))
+				})
+			}
+			callers.Wait()
+			require.NoError(t, c.Slow(0, 0))
+			requireReleased(t, c)
+			assert.EqualValues(t, 1, r.Stats().Nodes[0].Connects)
+			for range 5 {
+				cycle(t, r, "alone", ttl)
+			}
+			requireAlone(t, r, readers)
+		}
+	})
+}
+
+// A caller that gives up returns at once, and what it had asked for is released when the node has answered.
+func TestAloneCallerThatGivesUp(t *testing.T) {
+	withAlone(t, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock, readers *testkit.Readers) {
+		for range 3 {
+			require.NoError(t, c.Nodes[0].Hang())
+			began := time.Now()
+			_, err := r.TryLock(within(t, 3*time.Millisecond), []string{"a"}, ttl)
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			assert.Equal(t, 3*time.Millisecond, time.Since(began))
+			synctest.Wait()
+			require.NoError(t, c.Nodes[0].Resume())
+			synctest.Wait()
+			requireReleased(t, c)
+			for range 5 {
+				cycle(t, r, "alone", ttl)
+			}
+			requireAlone(t, r, readers)
+		}
+		stats := r.Stats().Nodes[0]
+		assert.EqualValues(t, 1, stats.Connects, "no answer was lost")
+		assert.Zero(t, stats.Backlog)
+	})
+}
+
+// Half of the answer has come when the caller gives up: whoever reads the other half knows of it.
+func TestAloneCallerThatGivesUpWithinAReply(t *testing.T) {
+	withAlone(t, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock, readers *testkit.Readers) {
+		l := tryLock(t, r, []string{"held"}, time.Hour)
+		cut, refused := 0, 0
+		for limit := 20 * time.Millisecond; limit < 120*time.Millisecond; limit += time.Millisecond {
+			c.Nodes[0].Proxy().Throttle(4, 4000) // Four bytes each millisecond.
+			began := time.Now()
+			_, err := r.TryLock(within(t, limit), []string{"held"}, ttl)
+			if errors.Is(err, redlock.ErrTaken) {
+				refused++
+			} else {
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+				assert.Equal(t, limit, time.Since(began))
+				cut++
+			}
+			time.Sleep(time.Second)
+			c.Nodes[0].Proxy().Throttle(0, 0)
+			for range 6 {
+				cycle(t, r, "alone", ttl)
+			}
+			requireAlone(t, r, readers)
+		}
+		assert.Positive(t, refused)
+		assert.Positive(t, cut)
+		require.NoError(t, l.Unlock(t.Context()))
+		stats := r.Stats().Nodes[0]
+		assert.EqualValues(t, 1, stats.Connects, "no answer was lost")
+		assert.Zero(t, stats.Unknown)
+	})
+}
+
+// Nobody waits for a hung node longer than for the node timeout.
+func TestAloneCallerOnANodeThatHangs(t *testing.T) {
+	withAlone(t, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock, readers *testkit.Readers) {
+		held := tryLock(t, r, []string{"held"}, time.Hour)
+		for name, call := range map[string]func() error{
+			"lock": func() error {
+				_, err := r.TryLock(context.Background(), []string{"a"}, ttl)
+				return err
+			},
+			"extend": func() error { return held.Extend(context.Background(), time.Hour) },
+			"unlock": func() error { return held.Unlock(context.Background()) },
+		} {
+			require.NoError(t, c.Nodes[0].Hang())
+			began := time.Now()
+			require.ErrorIs(t, call(), redlock.ErrNoQuorum, name)
+			assert.Equal(t, 50*time.Millisecond, time.Since(began), name)
+			synctest.Wait()
+			require.NoError(t, c.Nodes[0].Resume())
+			synctest.Wait()
+			for range 6 {
+				cycle(t, r, "alone", ttl)
+			}
+			requireAlone(t, r, readers)
+		}
+		assert.EqualValues(t, 1, r.Stats().Nodes[0].Connects)
+	}, redlock.WithNodeTimeout(50*time.Millisecond))
+}
+
+// The watchdog ends a connection that is silent while a caller reads, which waits for as long as it likes.
+func TestAloneCallerOnASilentConnection(t *testing.T) {
+	var rec recorder
+	withAlone(t, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock, readers *testkit.Readers) {
+		c.Nodes[0].Proxy().BlackHole(true)
+		began := time.Now()
+		_, err := r.TryLock(t.Context(), []string{"a"}, ttl, redlock.WithNodeTimeout(4*time.Second))
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		assert.LessOrEqual(t, time.Since(began), 4*time.Second)
+		time.Sleep(10 * time.Second)
+		assert.NotEmpty(t, rec.TakeOf(redlock.EventNodeDown))
+		c.Nodes[0].Proxy().BlackHole(false)
+		time.Sleep(10 * time.Second)
+		for range 6 {
+			cycle(t, r, "alone", ttl)
+		}
+		requireAlone(t, r, readers)
+		requireReleased(t, c)
+	}, redlock.WithHook(rec.Hook))
+}
+
+// The connection breaks under a caller.
+func TestAloneCallerWhoseConnectionBreaks(t *testing.T) {
+	withAlone(t, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock, readers *testkit.Readers) {
+		for range 3 {
+			require.NoError(t, c.Slow(10*time.Millisecond, 10*time.Millisecond))
+			began := time.Now()
+			time.AfterFunc(15*time.Millisecond, c.Nodes[0].Proxy().Kill)
+			_, err := r.TryLock(t.Context(), []string{"a"}, ttl)
+			require.ErrorIs(t, err, redlock.ErrNoQuorum)
+			assert.Equal(t, 15*time.Millisecond, time.Since(began))
+			require.NoError(t, c.Slow(0, 0))
+			time.Sleep(time.Second)
+			requireReleased(t, c)
+			for range 6 {
+				cycle(t, r, "alone", ttl)
+			}
+			requireAlone(t, r, readers)
+		}
+		assert.EqualValues(t, 4, r.Stats().Nodes[0].Connects)
+	})
+}
+
+// The connection breaks while nobody reads: the next caller does not write to it, and without one it is found soon.
+func TestAloneConnectionThatBreaksBetweenCalls(t *testing.T) {
+	var rec recorder
+	withAlone(t, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock, readers *testkit.Readers) {
+		for i := range 6 {
+			c.Nodes[0].Proxy().Kill()
+			synctest.Wait()
+			if i%2 == 0 {
+				time.Sleep(400 * time.Millisecond)
+				assert.Len(t, rec.TakeOf(redlock.EventNodeDown), 1)
+			}
+			cycle(t, r, "a", ttl)
+			for range 6 {
+				cycle(t, r, "alone", ttl)
+			}
+			requireAlone(t, r, readers)
+			rec.TakeOf(redlock.EventNodeDown)
+		}
+		assert.Zero(t, r.Stats().Nodes[0].Unknown)
+	}, redlock.WithHook(rec.Hook))
+}
+
+// While callers pause, the reader reads.
+func TestAloneCallerThatComesRarely(t *testing.T) {
+	withAlone(t, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock, readers *testkit.Readers) {
+		for range 20 {
+			time.Sleep(100 * time.Millisecond)
+			requireAlone(t, r, readers)
+		}
+		time.Sleep(time.Second)
+		readers.Take()
+		cycle(t, r, "a", ttl)
+		callers, others := readers.Take()
+		assert.Zero(t, callers)
+		assert.Positive(t, others)
+		time.Sleep(time.Hour)
+		assert.EqualValues(t, 1, r.Stats().Nodes[0].Connects, "PINGs are answered")
+	}, redlock.WithConnectionAge(0))
+}
+
+func TestAloneCallerAndClose(t *testing.T) {
+	t.Run("in the middle", func(t *testing.T) {
+		withAlone(t, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock, _ *testkit.Readers) {
+			require.NoError(t, c.Slow(10*time.Millisecond, 10*time.Millisecond))
+			began := time.Now()
+			failed := make(chan error, 1)
+			go func() {
+				_, err := r.TryLock(context.Background(), []string{"a"}, ttl)
+				failed <- err
+			}()
+			time.Sleep(5 * time.Millisecond)
+			closed := make(chan error, 1)
+			go func() { closed <- r.Close(context.Background()) }()
+			require.ErrorIs(t, <-failed, redlock.ErrClosed)
+			assert.Equal(t, 5*time.Millisecond, time.Since(began), "the call ended at once")
+			require.NoError(t, <-closed)
+			requireReleased(t, c)
+			assert.Zero(t, c.Nodes[0].Proxy().Conns())
+		})
+	})
+	t.Run("at rest", func(t *testing.T) {
+		withAlone(t, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock, _ *testkit.Readers) {
+			began := time.Now()
+			require.NoError(t, r.Close(t.Context()))
+			assert.Zero(t, time.Since(began))
+			synctest.Wait()
+			assert.Zero(t, c.Nodes[0].Proxy().Conns())
+		})
+	})
+	t.Run("on a node that hangs", func(t *testing.T) {
+		withAlone(t, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock, _ *testkit.Readers) {
+			l := tryLock(t, r, []string{"a"}, ttl)
+			require.NoError(t, c.Nodes[0].Hang())
+			began := time.Now()
+			go func() { _ = l.Unlock(context.Background()) }()
+			synctest.Wait()
+			require.NoError(t, r.Close(context.Background()))
+			assert.LessOrEqual(t, time.Since(began), 2*time.Second)
+			synctest.Wait()
+			assert.Zero(t, r.Stats().Nodes[0].Backlog)
+		})
+	})
+}
+
+// The connection is made anew under callers that are alone, and the server forgets scripts.
+func TestAloneCallerWhoseConnectionIsMadeAnew(t *testing.T) {
+	var rec recorder
+	withAlone(t, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock, readers *testkit.Readers) {
+		require.NoError(t, c.Slow(time.Millisecond, 5*time.Millisecond))
+		rec.TakeOf(redlock.EventNodeUp)
+		alone := int64(0)
+		for end := time.Now().Add(scenario(time.Minute, 5*time.Second)); time.Now().Before(end); {
+			l := tryLock(t, r, []string{"a"}, ttl)
+			require.NoError(t, l.Extend(t.Context(), ttl))
+			if rand.N(20) == 0 {
+				require.NoError(t, c.FlushScripts())
+			}
+			require.NoError(t, l.Unlock(t.Context()))
+			callers, _ := readers.Take()
+			alone += callers
+		}
+		assert.Greater(t, alone, int64(100))
+		stats := r.Stats().Nodes[0]
+		assert.GreaterOrEqual(t, stats.Connects, int64(5))
+		assert.Zero(t, stats.Unknown)
+		assert.Empty(t, rec.TakeOf(redlock.EventNodeUp))
+		assert.Empty(t, rec.TakeOf(redlock.EventNodeDown))
+		requireReleased(t, c)
+	}, redlock.WithHook(rec.Hook), redlock.WithConnectionAge(time.Second))
+}
