@@ -24,7 +24,7 @@ const (
 	Run Kind = "run"
 
 	// Call begins a call of the library: Op, Call, Resources, TTL, Bound, and Lock for a call on a lock; of one that asks
-	// for a lock with such options, Permits, MinHold, MaxHold, StopTime, NodeTimeout, Drift (of an extension, too) and Polls.
+	// for a lock with such options, Permits, MinHold, MaxHold, StopTime, NodeTimeout, Drift (of an extension, too), Turn and Polls.
 	// It is written before the call is made, or afterwards where only then it is known what it was: an extension of a
 	// lock that is kept alive; a permit, which is a lock on its slot, as "name#3".
 	Call Kind = "call"
@@ -42,6 +42,9 @@ const (
 	Lost Kind = "lost"
 	// Wait says that a call of Lock was refused and now waits: Call. Once for each call.
 	Wait Kind = "wait"
+	// Passed says that the Unlock of a lock was none of the nodes' keys: a caller of the same process has them next, with a
+	// lock of its own and the same Holder. Lock. It may come after the Return.
+	Passed Kind = "passed"
 	// Wanted says that a holder asks to be told of those who wait for its lock: Lock. With OK it says that it was told.
 	Wanted Kind = "wanted"
 	// Guarded is what a Guard in the client's process did, or, without OK, refused: Lock, Resources (one), Fence, OK; At
@@ -176,6 +179,7 @@ type Event struct {
 	StopTime    int64   `json:"stopTime,omitempty"`
 	NodeTimeout int64   `json:"nodeTimeout,omitempty"`
 	Drift       float64 `json:"drift,omitempty"`
+	Turn        int64   `json:"turn,omitempty"`
 
 	Value   int64              `json:"value,omitempty"`
 	End     int64              `json:"end,omitempty"`

@@ -49,7 +49,7 @@ func bounds(r *run, f *findings) {
 // an attempt is given up, whose votes may still come.
 func decided(r *run, f *findings, c *call, e history.Event) {
 	l, need := r.locks[c.id], r.quorum(c.client)
-	if l == nil || l.fence > 0 || c.begin.Permits > 0 {
+	if l == nil || l.fence > 0 || c.begin.Permits > 0 || l.from != nil {
 		return
 	}
 	var yes []int64

@@ -403,7 +403,7 @@ var broken = []tale{
 
 func TestEveryRuleIsBrokenByAHistory(t *testing.T) {
 	seen := make(map[string]bool)
-	for _, b := range slices.Concat(broken, brokenFeatures) {
+	for _, b := range slices.Concat(broken, brokenFeatures, brokenTurns) {
 		t.Run(b.name, func(t *testing.T) {
 			s := newStory()
 			b.tell(s)

@@ -442,7 +442,7 @@ var correct = []tale{
 }
 
 func TestOddHistoriesAreCorrect(t *testing.T) {
-	for _, c := range slices.Concat(correct, correctFeatures) {
+	for _, c := range slices.Concat(correct, correctFeatures, correctTurns) {
 		t.Run(c.name, func(t *testing.T) {
 			s := newStory()
 			c.tell(s)

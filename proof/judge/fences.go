@@ -36,8 +36,9 @@ func fenceOrder(r *run, f *findings) {
 			}
 		}
 		fencesDiffer(r.byResource[res], res, f)
-		for _, l := range r.byResource[res] {
-			r.counted(f, l)
+		slices.SortStableFunc(asked, func(a, b *lock) int { return cmp.Compare(a.fence, b.fence) })
+		for _, l := range asked {
+			r.counted(f, l, asked)
 		}
 	}
 }
@@ -64,25 +65,53 @@ func fencesDiffer(locks []*lock, res string, f *findings) {
 	}
 }
 
-// counted looks whether a quorum of nodes had exactly the fence of a lock as their counter while they had its key.
-func (r *run) counted(f *findings, l *lock) {
+// counted looks whether a quorum of nodes had exactly the fence of a lock as their counter while they had its key. Locks of a
+// turn share that, and have fences up to it: no other lock has one among these.
+func (r *run) counted(f *findings, l *lock, byFence []*lock) {
 	keys := r.keysOf(l)
 	if keys == nil || l.fence <= 0 {
 		return
 	}
 	f.facts++
-	good := 0
+	good, unknown := make(map[int64]int), 0 // Nodes, by their counters.
 	for n := range r.header.Nodes {
-		said := r.lostData(n, l.asked, l.got) || r.unseen(n, l.asked, l.got)
-		for _, e := range r.after(site{n, keys[0]}, l.began) {
-			said = said || e.From <= l.got && e.Holder == l.holder && (e.Fence == l.fence || e.Op == history.StepAsked)
+		if !r.has(l.client, n) {
+			continue
 		}
-		if said && r.has(l.client, n) {
-			good++
+		said, asked := make(map[int64]bool), r.lostData(n, l.asked, l.got) || r.unseen(n, l.asked, l.got)
+		for _, e := range r.after(site{n, keys[0]}, l.began) {
+			if e.From <= l.got && e.Holder == l.holder {
+				said[e.Fence], asked = true, asked || e.Op == history.StepAsked
+			}
+		}
+		if asked {
+			unknown++
+			continue
+		}
+		for fence := range said {
+			good[fence]++
 		}
 	}
-	if good < r.quorum(l.client) {
-		f.violation(place{from: l.acquired.begin.At, to: l.got, resource: l.resources[0], clients: []string{l.client}},
-			"%s (%s) has the fence %d, and only %d nodes had that as their counter while they had its key", l, l.holder, l.fence, good)
+	top := l.fence
+	for fence, n := range good {
+		if l.acquired.takesPart() && fence > l.fence && n > good[top] {
+			top = fence
+		}
+	}
+	p := place{from: l.acquired.begin.At, to: l.got, resource: l.resources[0], clients: []string{l.client}}
+	if n := good[top] + unknown; n < r.quorum(l.client) {
+		f.violation(p, "%s (%s) has the fence %d, and only %d nodes had %d as their counter while they had its key", l, l.holder, l.fence, n, top)
+	}
+	if good[top] < r.quorum(l.client) {
+		return // Nobody knows up to where they go.
+	}
+	next, _ := slices.BinarySearchFunc(byFence, l.fence+1, func(o *lock, fence int64) int { return cmp.Compare(o.fence, fence) })
+	for _, o := range byFence[next:] {
+		if o.fence <= top && o.holder != l.holder {
+			f.violation(p, "%s (%s) has the fence %d of those up to %d, and %s (%s) has %d", l, l.holder, l.fence, top, o, o.holder, o.fence)
+		}
+		if o.fence > top {
+			break
+		}
 	}
 }

@@ -33,6 +33,7 @@ var rules = []rule{
 	{"quarantine", "safety.md#quarantine", false, quarantine, "A node that has restarted gives no key to anybody before maxTTL is over."},
 	{"kept", "holding.md", false, keptGoesOn, "A lock that is kept alive by a holder that reaches a quorum of nodes is not lost."},
 	{"next in line", "waiting.md", false, nextInLine, "Who waits for a lock has it soon after its release, and mostly first who has waited longest."},
+	{"turns", "waiting.md", false, turns, "A lock is passed on within a process, while it is held and its turn lasts, as a lock of its own with a larger fence."},
 	{"waiters", "waiting.md#in-one-process", false, waiters, "Calls of Lock in one process get a resource in the order in which they came."},
 	{"loss signal", "holding.md#the-context", false, lossSignal, "The context of a lock that is kept alive ends when the lock does, at the latest."},
 	{"validity", "algorithm.md#time", false, validity, "Every lock has an end: its ttl after its call, less the drift at most. No call returns a lock after its end, and nothing is begun under it then."},
@@ -56,7 +57,7 @@ func Judge(events []history.Event) Verdict {
 	if len(r.header.Guests) > 0 {
 		r = newRun(slices.DeleteFunc(slices.Clone(events), func(e history.Event) bool { return all.guest(e.Client) }))
 	}
-	v := Verdict{Run: r.header, Events: len(events), Length: r.end, Stalls: r.stalls(), Locks: Locks{len(r.locks), r.contended()}}
+	v := Verdict{Run: r.header, Events: len(events), Length: r.end, Stalls: r.stalls(), Locks: Locks{len(r.locks), r.contended(), r.passedOn}}
 	for _, rule := range rules {
 		f := &findings{run: r}
 		if rule.name == "overlap" {

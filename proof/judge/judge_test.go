@@ -100,7 +100,7 @@ func TestGuests(t *testing.T) {
 }
 
 func TestHistoriesAreReadAsTheyAreWritten(t *testing.T) {
-	for _, told := range slices.Concat(correct, correctFeatures, broken, brokenFeatures) {
+	for _, told := range slices.Concat(correct, correctFeatures, correctTurns, broken, brokenFeatures, brokenTurns) {
 		t.Run(told.name, func(t *testing.T) {
 			s := newStory()
 			told.tell(s)

@@ -17,7 +17,8 @@ type lock struct {
 	acquired  *call
 
 	// asked is a time that the attempt which got the lock did not begin before, got when its holder knew of it. An attempt that
-	// got a permit may have begun before the call, for another one: after began at least.
+	// got a permit may have begun before the call, for another one: after began at least. A lock that was passed on was asked
+	// for by the first of its turn.
 	began, asked, got int64
 	// until is the last end that its holder saw. It is exact unless the lock is kept and nothing tells it later.
 	until int64
@@ -32,6 +33,9 @@ type lock struct {
 	extends  []*call
 	unlocks  []*call // by its holder, in order
 	releases []*call // by its token, in order
+
+	from, to *lock          // In its turn: who passed it on to it, and whom it was passed on to; nil: nobody that is known.
+	passed   *history.Event // Its Unlock has said that it was passed on.
 }
 
 // makeLocks reads what calls have come to.
@@ -68,6 +72,7 @@ func (r *run) makeLocks() {
 		slices.SortStableFunc(locks, func(a, b *lock) int { return cmp.Compare(a.got, b.got) })
 	}
 	slices.Sort(r.resources)
+	r.makeTurns()
 }
 
 func (r *run) addLock(c *call) {
@@ -77,7 +82,8 @@ func (r *run) addLock(c *call) {
 		holder: holder(*c.end), asked: c.begin.At, got: c.end.At,
 	}
 	if ttl := c.mostTTL(r); l.until > 0 && ttl > 0 {
-		l.asked = min(max(l.asked, l.until-ttl), l.got) // Until is at most a ttl after the start of the attempt.
+		l.began = min(l.asked, l.until-ttl) // Until is at most a ttl after the start of the attempt.
+		l.asked = min(max(l.asked, l.until-ttl), l.got)
 	}
 	r.locks[l.id], r.byHolder[l.holder] = l, l
 	if c.end.Token != "" {
@@ -123,6 +129,8 @@ func (l *lock) note(e *history.Event) {
 	switch {
 	case e.Kind == history.Keep && (!l.kept || l.lost != nil && !l.gone()): // Once more, as the first hold has ended.
 		l.kept, l.keptFrom, l.lost, l.exact = true, e.At, nil, false
+	case e.Kind == history.Passed:
+		l.passed = e
 	case e.Kind == history.Lost && l.lost == nil:
 		l.lost = e
 		l.exact = l.exact || e.Until > 0
@@ -143,7 +151,7 @@ func (l *lock) settle(r *run) {
 		l.until = max(l.until, c.begin.Until)
 		l.exact = l.exact || c.begin.Until > 0
 	}
-	l.exact = (l.exact || !l.kept) && l.until > 0
+	l.exact = (l.exact || !l.kept && !l.inherits()) && l.until > 0
 	if l.told = l.until > 0; !l.told {
 		l.until = l.supposed(r)
 	}

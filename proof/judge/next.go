@@ -17,15 +17,15 @@ const (
 	mostWithin = int64(20 * time.Millisecond)
 	// inLineFor is how long a call must have waited, to be in line on the nodes.
 	inLineFor = int64(50 * time.Millisecond)
-	// enoughTurns are so many that chance does not make a third of them what would be three quarters.
-	enoughTurns = 15
+	// enough are so many that chance does not make a third of them what would be three quarters.
+	enough = 15
 )
 
 // nextInLine looks at releases while others wait: the next one has the lock soon, mostly within some round trips.
 func nextInLine(r *run, f *findings) {
 	var took []int64
 	var last *call
-	inTurn, turns := 0, 0
+	firsts, known := 0, 0
 	for _, c := range r.inOrder {
 		l := r.lockOf(c.begin)
 		if l == nil || !c.ok() || c.begin.Op != history.OpUnlock || c != l.unlocks[0] || len(l.resources) > 1 || l.acquired.begin.MinHold > 0 {
@@ -33,9 +33,9 @@ func nextInLine(r *run, f *findings) {
 		}
 		res := l.resources[0]
 		free, next := r.freeFrom(res, c.begin.At)
-		if first, known := r.first(res, c, next); known {
-			if turns, last = turns+1, c; first {
-				inTurn++
+		if first, is := r.first(res, c, next); is {
+			if known, last = known+1, c; first {
+				firsts++
 			}
 		}
 		waiter := r.waitsFor(res, c)
@@ -58,10 +58,10 @@ func nextInLine(r *run, f *findings) {
 		f.violation(place{from: last.begin.At, to: last.end.At}, "half of the %d released locks that other processes waited for were free for %s or more; with "+
 			"messages it would be %s at most", len(took), span(0, median(took)), span(0, half))
 	}
-	if turns >= enoughTurns {
-		if f.facts++; inTurn < turns/3 {
+	if known >= enough {
+		if f.facts++; firsts < known/3 {
 			f.violation(place{from: last.begin.At, to: last.end.At}, "of %d released locks for which several other processes waited, "+
-				"%d went to the one that had waited longest: it should be most of them", turns, inTurn)
+				"%d went to the one that had waited longest: it should be most of them", known, firsts)
 		}
 	}
 }
@@ -90,10 +90,17 @@ func (r *run) first(res string, release *call, next *lock) (first, known bool) {
 	return oldest != nil && oldest.client == next.client, others[next.client] && len(others) > 1
 }
 
-// waitsFor is a call that waits for a resource when it is released, and long enough after, with everything well; nil if there
-// is none, or if one for several resources may hold it up.
+// waitsFor is a call that waits for a resource when it is released, and long enough after; nil if none is known.
 func (r *run) waitsFor(res string, release *call) *call {
 	from, to := release.begin.At, release.end.At+nextWithin
+	return r.waits(res, from, to, func(w *call) bool {
+		return w.end.At > from && (w.ok() || w.end.At > to) && r.healthy(release.client, from, to)
+	})
+}
+
+// waits is such a call that is in line from then on, with everything well; nil if there is none, or if one for several
+// resources may hold it up.
+func (r *run) waits(res string, from, to int64, is func(w *call) bool) *call {
 	if r.disturbed(from, to) {
 		return nil
 	}
@@ -103,9 +110,7 @@ func (r *run) waitsFor(res string, release *call) *call {
 		return nil
 	}
 	for _, w := range r.waiting[res] {
-		if w.end != nil && w.wait < from-inLineFor && w.end.At > from && !w.begin.Polls && !r.deaf[w.client] &&
-			(w.ok() || w.end.At > to) && r.healthy(w.client, from, to) && r.healthy(release.client, from, to) &&
-			r.ran(w.client, from, to) {
+		if w.end != nil && w.wait < from-inLineFor && !w.begin.Polls && !r.deaf[w.client] && is(w) && r.healthy(w.client, from, to) && r.ran(w.client, from, to) {
 			return w
 		}
 	}

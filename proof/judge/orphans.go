@@ -81,6 +81,11 @@ func (r *run) owners() map[string]*call {
 		}
 		owners[c.end.Holder] = c
 	}
+	for _, l := range r.locks {
+		if l.from != nil && l.to == nil { // The last one of its turn has to delete the keys.
+			owners[l.holder] = l.acquired
+		}
+	}
 	delete(owners, "")
 	return owners
 }
@@ -162,7 +167,7 @@ func (r *run) useless(c *call) (client string, from int64, is bool) {
 		return c.client, c.end.At, true
 	}
 	for _, over := range slices.Concat(l.unlocks, l.releases) {
-		if over.end != nil && l.acquired.begin.MinHold == 0 && (over.ok() || over.begin.Op == history.OpUnlock) {
+		if over.end != nil && l.acquired.begin.MinHold == 0 && !l.wentOn(r) && (over.ok() || over.begin.Op == history.OpUnlock) {
 			return over.client, over.end.At, true
 		}
 	}

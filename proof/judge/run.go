@@ -22,6 +22,7 @@ type run struct {
 	byHolder   map[string]*lock   // By digests of tokens.
 	byResource map[string][]*lock // by when they were got
 	resources  []string
+	passedOn   int // How many locks were.
 
 	operations map[string][]history.Event // of the register, by resource
 	final      map[string]history.Event   // the register in the end
@@ -167,6 +168,10 @@ func (r *run) readOther(e *history.Event) {
 		r.votes[of] = append(r.votes[of], *e)
 	case history.Step:
 		r.readStep(e)
+	case history.Passed:
+		if l := r.lockOf(*e); l != nil { // A Do that had no time to begin tells of no lock.
+			l.note(e)
+		}
 	default:
 	}
 }

@@ -103,7 +103,7 @@ func (r *run) lasts(f *findings, l *lock, keys []string, c *call) {
 	if good < r.quorum(l.client) {
 		f.violation(p, "%s said that %s (%s) has until %s, and only %d nodes keep it until %s, which is so much more as clocks may drift",
 			c, l, l.holder, at(c.end.Until), good, at(least))
-	} else if c == l.acquired && first < least && r.header.DriftLeast > 0 { // Others have one token for all attempts of a call.
+	} else if c == l.acquired && l.from == nil && first < least && r.header.DriftLeast > 0 { // Others have one token for all attempts of a call.
 		f.violation(p, "%s said that %s (%s) has until %s, and a node had granted it so early that its ttl less the drift is over %s before",
 			c, l, l.holder, at(c.end.Until), span(first, least))
 	}
@@ -117,7 +117,7 @@ func released(r *run, f *findings) {
 			continue
 		}
 		for _, c := range l.unlocks {
-			if !c.ok() || c.begin.Detail == history.ByDo {
+			if !c.ok() || c.begin.Detail == history.ByDo || l.wentOn(r) {
 				continue
 			}
 			f.facts++

@@ -2,6 +2,7 @@ package judge
 
 import (
 	"cmp"
+	"slices"
 
 	"github.com/seed6c881748/redlock/proof/history"
 )
@@ -30,7 +31,7 @@ func validity(r *run, f *findings) {
 			entered(r, f, l, e)
 		case e.Until > 0 && l.acquired.begin.TTL > 0:
 			f.facts++
-			if end := r.ends(l.acquired, e.At, l.longest(r, e.At)) + r.header.DriftLeast; e.Until > end {
+			if end := l.latest(r, e.At) + r.header.DriftLeast; e.Until > end {
 				p := place{from: l.acquired.begin.At, to: e.At, resource: l.resources[0], clients: []string{l.client}}
 				f.violation(p, "%s had until %s, as was said at %s: that is %s more than its ttl", l, at(e.Until), at(e.At), span(end, e.Until))
 			}
@@ -38,15 +39,18 @@ func validity(r *run, f *findings) {
 	}
 }
 
-// longest is the largest ttl that was asked for by then.
-func (l *lock) longest(r *run, by int64) int64 {
-	ttl := l.acquired.mostTTL(r)
-	for _, c := range l.extends {
-		if c.begin.At <= by {
-			ttl = max(ttl, c.mostTTL(r))
+// latest is when the lock may end at most, by the largest ttl that was asked for by then, also before it was passed on.
+func (l *lock) latest(r *run, by int64) (end int64) {
+	for ; l != nil; l = l.from {
+		ttl := l.acquired.mostTTL(r)
+		for _, c := range l.extends {
+			if c.begin.At <= by {
+				ttl = max(ttl, c.mostTTL(r))
+			}
 		}
+		end = max(end, r.ends(l.acquired, by, ttl))
 	}
-	return ttl
+	return end
 }
 
 // returned looks at the return of the call that got the lock. Without fences there may be a signal instead of an end.
@@ -60,7 +64,7 @@ func returned(r *run, f *findings, l *lock) {
 	switch {
 	case until <= c.begin.At: // Also where there is none.
 		f.violation(p, "%s began at %s, and its lock had until %s", c, at(c.begin.At), at(until))
-	case until < r.least(c) && c.begin.Permits == 0: // The attempt may have been begun for another one who wants a permit.
+	case until < r.leastOf(l) && c.begin.Permits == 0: // The attempt may have been begun for another one who wants a permit.
 		f.violation(p, "%s had a lock until %s, and its ttl less the drift goes to %s", c, at(until), at(r.least(c)))
 	case c.end.At > r.excused(l.client, until, r.slack(l.client, until)):
 		f.violation(p, "%s returned at %s, and its lock had ended at %s", c, at(c.end.At), at(until))
@@ -83,7 +87,14 @@ func entered(r *run, f *findings, l *lock, e history.Event) {
 // extended looks at an extension. What has ended cannot be extended, and what is extended is not shortened, and lasts for its
 // ttl. The extensions of a lock that is kept need not be told, so nobody knows its end.
 func extended(r *run, f *findings, l *lock, c *call) {
-	if l == nil || l.kept || !c.ok() || l.acquired.end.Until == 0 || c.end.Until == 0 {
+	if l == nil || !c.ok() || l.acquired.end.Until == 0 || c.end.Until == 0 {
+		return
+	}
+	p := place{from: l.acquired.begin.At, to: c.end.At, resource: l.resources[0], clients: []string{l.client}}
+	if slices.ContainsFunc(l.unlocks, func(u *call) bool { return u.end != nil && u.end.At < c.begin.At }) {
+		f.violation(p, "%s succeeded, and %s had been released before the call", c, l)
+	}
+	if l.kept || l.inherits() {
 		return
 	}
 	f.facts++
@@ -93,7 +104,6 @@ func extended(r *run, f *findings, l *lock, c *call) {
 			until = max(until, other.end.Until)
 		}
 	}
-	p := place{from: l.acquired.begin.At, to: c.end.At, resource: l.resources[0], clients: []string{l.client}}
 	if c.begin.At > until+r.header.OverlapSlack {
 		f.violation(p, "%s succeeded, and %s had ended at %s, before the call", c, l, at(until))
 	}
@@ -111,6 +121,14 @@ func (r *run) least(c *call) int64 {
 		return 0 // Of a library whose drift is not known.
 	}
 	return r.ends(c, c.begin.At, c.begin.TTL) - rounding
+}
+
+// leastOf is that of a lock. One that is passed on has a part of what was asked for left then.
+func (r *run) leastOf(l *lock) int64 {
+	if l.from == nil {
+		return r.least(l.acquired)
+	}
+	return l.from.unlocks[0].begin.At + int64(passedWith*float64(r.ends(l.acquired, 0, l.acquired.begin.TTL))) - rounding
 }
 
 // ends is when a lock does whose attempt, or whose extension, began then.

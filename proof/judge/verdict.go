@@ -33,8 +33,9 @@ type Verdict struct {
 	Violations []Violation `json:"violations"`
 }
 
-// Locks are how many were got, and how many of these somebody else wanted meanwhile: what nobody wanted shows little.
-type Locks struct{ All, Contended int }
+// Locks are how many were got, how many of these somebody else wanted meanwhile, as what nobody wanted shows little, and how
+// many were passed on within a process.
+type Locks struct{ All, Contended, Passed int }
 
 // A Result is what came out of one rule.
 type Result struct {
@@ -99,8 +100,8 @@ func (v Verdict) String() string {
 	if v.OK() {
 		says = "no violation"
 	}
-	fmt.Fprintf(&b, "%s: %s, course %s, seed %d, %s, %d events, %d locks\n",
-		says, v.Run.Library, v.Run.Course, v.Run.Seed, time.Duration(v.Length).Round(time.Millisecond), v.Events, v.Locks.All)
+	fmt.Fprintf(&b, "%s: %s, course %s, seed %d, %s, %d events, %d locks, of which %d were wanted, and %d passed on\n",
+		says, v.Run.Library, v.Run.Course, v.Run.Seed, time.Duration(v.Length).Round(time.Millisecond), v.Events, v.Locks.All, v.Locks.Contended, v.Locks.Passed)
 	if s := v.Stalls; s.Lived > 0 {
 		fmt.Fprintf(&b, "  stalls of processes: %d, %v of %v in all, which is excused\n", s.Count,
 			time.Duration(s.Time).Round(time.Millisecond), time.Duration(s.Lived).Round(time.Millisecond))

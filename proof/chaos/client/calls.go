@@ -60,7 +60,7 @@ func (c *client) acquired(e history.Event, lock *redlock.Lock) *held {
 	c.end(e, nil)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.holder[lock.Holder()] = h
+	c.held[h.call] = h
 	return h
 }
 
@@ -114,7 +114,7 @@ func (c *client) extend(ctx context.Context, h *held, ttl time.Duration) bool {
 
 func (c *client) unlock(ctx context.Context, h *held) {
 	e := c.begin(history.OpUnlock, c.timeout(h.given), history.Event{Lock: h.call, Resources: h.Resources(), Until: c.until(h)})
-	err := h.Unlock(ctx)
+	err := h.Unlock(context.WithValue(ctx, callKey{}, h.call))
 	c.end(e, err)
 	c.forget(h)
 }
@@ -125,7 +125,7 @@ func (c *client) until(h *held) int64 { return c.rec.Clock.Of(h.Until()) }
 func (c *client) forget(h *held) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.holder, h.Holder())
+	delete(c.held, h.call)
 	delete(c.waiting, h.call)
 }
 

@@ -37,8 +37,8 @@ type client struct {
 	calls atomic.Int64
 
 	mu      sync.Mutex
-	holder  map[string]*held // By the digest of their tokens.
-	waiting map[int]bool     // The calls that are known to wait.
+	held    map[int]*held // By the calls that have got them.
+	waiting map[int]bool  // The calls that are known to wait.
 }
 
 // Run works as the configuration on stdin says, until stdin ends.
@@ -121,7 +121,7 @@ func newClient(cfg protocol.Config) (*client, error) {
 	}
 	c := &client{
 		cfg: cfg, rec: rec, ttl: time.Duration(cfg.TTL),
-		holder: make(map[string]*held), waiting: make(map[int]bool),
+		held: make(map[int]*held), waiting: make(map[int]bool),
 		wall: between(rand.New(rand.NewPCG(cfg.Seed, 300)), -400*time.Millisecond, 400*time.Millisecond),
 	}
 	return c, c.connectAll()
@@ -162,7 +162,7 @@ func (c *client) admit(node int) {
 	}
 }
 
-// callKey is the key of a call's number in its context, which the hook gets.
+// callKey is the key of a call's number in its context, and in those of calls on its lock, which the hook gets.
 type callKey struct{}
 
 // hook tells what calls do not return: how nodes voted, who waits, the extensions of KeepAlive, and of sets.
@@ -178,7 +178,9 @@ func (c *client) hook(ctx context.Context, e redlock.Event) {
 	case e.Kind == redlock.EventWaiting && call > 0 && c.waitsNow(call):
 		c.rec.Log(history.Event{At: at, Kind: history.Wait, Call: call})
 	case e.Kind == redlock.EventExtended && e.Kept:
-		c.logExtension(e, at)
+		c.logExtension(call, e, at)
+	case e.Kind == redlock.EventReleased && e.Passed:
+		c.rec.Log(history.Event{At: at, Kind: history.Passed, Lock: call})
 	case e.Kind == redlock.EventSetsDiffer:
 		c.rec.Log(history.Event{At: at, Kind: history.Sets, OK: e.Set.QuorumsMeet, Err: e.Set.String()})
 	}
@@ -193,9 +195,9 @@ func (c *client) waitsNow(call int) bool {
 	return first
 }
 
-func (c *client) logExtension(e redlock.Event, at int64) {
+func (c *client) logExtension(call int, e redlock.Event, at int64) {
 	c.mu.Lock()
-	h := c.holder[e.Holder]
+	h := c.held[call]
 	c.mu.Unlock()
 	if h == nil {
 		return

@@ -11,6 +11,9 @@ import (
 	"github.com/seed6c881748/redlock/redlock"
 )
 
+// leastTurn and mostTurn are limits of turns: a tenth of each validity is more.
+const leastTurn, mostTurn = 5 * time.Millisecond, 50 * time.Millisecond
+
 // plain is a call for these resources that is given nothing else.
 func (c *client) plain(resources ...string) history.Event {
 	return history.Event{Resources: resources, TTL: c.cfg.TTL}
@@ -33,6 +36,9 @@ func (c *client) wish(rng *rand.Rand) history.Event {
 	now(5, &e.MinHold, c.ttl/32, min(c.ttl/2, (c.longest()-min(3*c.timeout(e), time.Duration(e.TTL)))*4/5))
 	if oneIn(rng, 5) {
 		e.Drift = 0.01 + rng.Float64()/20 // Clocks of nodes are wrong by nearly as much as the default allows for.
+	}
+	if e.MinHold == 0 {
+		now(3, &e.Turn, leastTurn, mostTurn)
 	}
 	e.Polls = oneIn(rng, 10)
 	return e
@@ -70,7 +76,7 @@ func (c *client) timeout(e history.Event) time.Duration {
 func (c *client) given(e history.Event) []redlock.Option {
 	opts := []redlock.Option{
 		redlock.WithRetryCount(-1), redlock.WithNodeTimeout(c.timeout(e)),
-		redlock.WithMinHold(time.Duration(e.MinHold)), redlock.WithStopTime(time.Duration(e.StopTime)),
+		redlock.WithMinHold(time.Duration(e.MinHold)), redlock.WithStopTime(time.Duration(e.StopTime)), redlock.WithTurn(time.Duration(e.Turn)),
 	}
 	if e.MaxHold > 0 {
 		opts = append(opts, redlock.WithMaxHold(time.Duration(e.MaxHold)))

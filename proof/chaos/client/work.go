@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	"github.com/seed6c881748/redlock/proof/chaos/protocol"
@@ -19,7 +20,7 @@ var activities = []struct {
 	share int
 	do    behaviour
 }{
-	{23, (*client).tries},
+	{18, (*client).tries},
 	{23, (*client).waits},
 	{4, (*client).keeps},
 	{6, (*client).does},
@@ -32,6 +33,7 @@ var activities = []struct {
 	{8, (*client).makesRoom},
 	{8, (*client).takesPermit},
 	{2, (*client).guards},
+	{5, (*client).hurries},
 }
 
 // work does one thing after another until ctx ends.
@@ -95,23 +97,32 @@ func (c *client) goesOn(ctx context.Context, rng *rand.Rand, h *held) {
 	done()
 }
 
-// does does the same by Do, which locks and unlocks by itself.
+// does does the same by Do, which locks and unlocks by itself, also if its function panics.
 func (c *client) does(ctx context.Context, rng *rand.Rand, e history.Event) {
+	c.doesFor(ctx, e, between(rng, 0, c.ttl/2), oneIn(rng, 10))
+}
+
+func (c *client) doesFor(ctx context.Context, e history.Event, work time.Duration, panics bool) {
 	const patience = 2 * time.Second
-	work := between(rng, 0, c.ttl/2)
 	e = c.begin(history.OpLock, patience, e)
 	var unlock history.Event
 	var h *held
 	var done func()
 	ctx = context.WithValue(context.WithoutCancel(ctx), callKey{}, e.Call) // It is that of the hold, too.
-	err := c.of(e).Do(ctx, e.Resources, time.Duration(e.TTL), func(kept context.Context, lock *redlock.Lock) error {
+	do := func(kept context.Context, lock *redlock.Lock) error {
 		h = c.acquired(e, lock)
 		done = c.watch(kept, h)
 		c.section(ctx, h, work, "")
 		unlock = history.Event{Lock: h.call, Resources: e.Resources, Until: c.until(h), Detail: history.ByDo}
 		unlock = c.begin(history.OpUnlock, c.timeout(e), unlock)
+		if panics {
+			panic(errPanic)
+		}
 		return nil
-	}, append(c.given(e), redlock.WithWait(patience))...)
+	}
+	err := caught(func() error {
+		return c.of(e).Do(ctx, e.Resources, time.Duration(e.TTL), do, append(c.given(e), redlock.WithWait(patience))...)
+	})
 	if h == nil {
 		c.end(e, err)
 		return
@@ -119,6 +130,70 @@ func (c *client) does(ctx context.Context, rng *rand.Rand, e history.Event) {
 	c.end(unlock, err)
 	c.forget(h)
 	done()
+}
+
+// errPanic is what a function panics with.
+var errPanic = errors.New("it has panicked")
+
+// caught returns what f does, or panics with.
+func caught(f func() error) (err error) {
+	defer func() {
+		switch p := recover(); p {
+		case nil:
+		case errPanic:
+			err = errPanic
+		default:
+			panic(p)
+		}
+	}()
+	return f()
+}
+
+// hurries has several callers of this process want the same at once, and that soon again: it goes from one to the next in turns.
+func (c *client) hurries(ctx context.Context, rng *rand.Rand, e history.Event) {
+	if oneIn(rng, 2) {
+		i := rng.IntN(len(c.cfg.Hot))
+		e.Resources = c.cfg.Hot[i : i+1]
+	}
+	var callers sync.WaitGroup
+	for range 2 + rng.IntN(3) {
+		rng := rand.New(rand.NewPCG(rng.Uint64(), 0))
+		callers.Go(func() {
+			for range 10 + rng.IntN(20) {
+				x := c.wish(rng)
+				x.Resources, x.MinHold, x.Polls, x.Turn = e.Resources, 0, false, int64(between(rng, leastTurn, mostTurn))
+				if !rest(ctx, between(rng, 0, time.Millisecond)) {
+					return
+				}
+				c.hurry(ctx, rng, x)
+			}
+		})
+	}
+	callers.Wait()
+}
+
+// hurry is mostly done in a moment.
+func (c *client) hurry(ctx context.Context, rng *rand.Rand, e history.Event) {
+	briefly := between(rng, 0, 3*time.Millisecond)
+	lot := rng.IntN(100)
+	if lot < 10 {
+		c.doesFor(ctx, e, briefly, lot < 3)
+		return
+	}
+	h := c.lock(ctx, e, between(rng, 0, 2*time.Second))
+	switch {
+	case h == nil:
+	case lot < 11:
+		c.goesOn(ctx, rng, h)
+	case lot < 12:
+		c.forget(h)
+	default:
+		c.works(ctx, h, briefly)
+		if lot < 20 { // Somebody else may have it by now, with the same keys on nodes.
+			c.extend(ctx, h, c.ttl)
+			c.unlock(ctx, h)
+		}
+	}
 }
 
 // extends extends a lock by longer and by shorter ttls, and leaves it to expire or not.
@@ -148,6 +223,9 @@ func (c *client) handsOn(ctx context.Context, rng *rand.Rand, e history.Event) {
 	if h := c.lock(ctx, e, time.Second); h != nil {
 		c.section(ctx, h, short(rng), h.Token())
 		c.forget(h)
+		if e.Turn > 0 && !e.Polls { // It is not released by its token, whoever has it by then.
+			c.unlock(ctx, h)
+		}
 		if c.cfg.Quiet { // Nobody hears of it.
 			c.releaseForeign(ctx, protocol.Command{Owner: c.cfg.Client, Lock: h.call, Resources: e.Resources, Token: h.Token()})
 		}
@@ -182,7 +260,7 @@ var errStopped = errors.New("the holder has stopped keeping it")
 
 // keep keeps the lock alive. The result waits until it is told how that has ended.
 func (c *client) keep(ctx context.Context, h *held) (done func()) {
-	ctx, h.stop = context.WithCancelCause(context.WithoutCancel(ctx))
+	ctx, h.stop = context.WithCancelCause(context.WithValue(context.WithoutCancel(ctx), callKey{}, h.call))
 	kept := h.KeepAlive(ctx)
 	if h.call%2 == 0 {
 		_ = h.KeepAlive(ctx) // Of which the first one must not suffer.

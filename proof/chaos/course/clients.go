@@ -69,7 +69,7 @@ func (r *run) launch(c *client) error {
 		Client: name, Observer: r.addr, Start: r.start, Seed: r.Plan.Seed<<16 + uint64(c.number)<<8 + uint64(c.starts),
 		Resources: r.Plan.Resources, Fenced: r.Plan.Fenced, Workers: r.Plan.Workers,
 		TTL: r.ttl.Load(), NodeTimeout: int64(r.Plan.NodeTimeout), MaxTTL: int64(c.maxTTL),
-		Bare: r.Plan.Bare, Expiring: r.Plan.Expiring, Led: r.Plan.Led,
+		Bare: r.Plan.Bare, Expiring: r.Plan.Expiring, Led: r.Plan.Led, Hot: r.Plan.Hot,
 		Quiet: r.Plan.Course == plan.Soak, Conn: r.Plan.Conns[c.number],
 	}
 	if c == r.keeper {

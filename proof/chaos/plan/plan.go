@@ -32,7 +32,7 @@ type Plan struct {
 	Nodes, Clients, Workers  int
 	Resources                []string
 	Fenced                   []string       // Those of Resources whose locks have fences.
-	Bare, Expiring, Led      []string       // See package protocol.
+	Bare, Expiring, Led, Hot []string       // See package protocol.
 	TTL, MaxTTL, NodeTimeout time.Duration  // Without MaxTTL there is no quarantine.
 	Conns                    map[int]string // How clients are connected, by their numbers; see package protocol.
 
@@ -185,7 +185,8 @@ func Draw(seed uint64, course string, duration time.Duration, has func(kind stri
 		p.Fenced = append(p.Fenced, p.Resources[i])
 	}
 	p.Expiring, p.Led = []string{"u", "v", "x", "y"}, []string{"leader", "stay"}
-	p.Bare = p.Expiring[:2]
+	p.Bare, p.Hot = p.Expiring[:2], []string{"hot", "hotter"}
+	p.Fenced = append(p.Fenced, p.Hot[1])
 	if course == Fleet {
 		p.TTL, p.Fenced = 2*p.TTL, nil // The limits of redsync's requests follow from the ttl.
 	}
