@@ -155,7 +155,7 @@ func (w *simCaller) checkUnlock(l *simLock, err error, late bool) {
 	_, reason := w.quorumError("Unlock", err, redlock.OpUnlock, l.Resources(), 0)
 	left := 0
 	for _, n := range w.c.nodes {
-		if l.o.minHold == 0 && n.hasAny(l) && !n.mayHave(l.token) {
+		if l.o.minHold == 0 && l.o.turn == 0 && n.hasAny(l) && !n.mayHave(l.token) {
 			left++
 		}
 	}

@@ -64,13 +64,14 @@ type simOptions struct {
 	timeout          time.Duration // of nodes
 	minHold, maxHold time.Duration
 	fencing          bool
+	turn             time.Duration // of the call
 }
 
 // over returns the options of a call of a client that has others of its own.
 func (o simOptions) over(client simOptions) simOptions {
 	return simOptions{
 		timeout: cmp.Or(o.timeout, client.timeout), minHold: cmp.Or(o.minHold, client.minHold),
-		maxHold: cmp.Or(o.maxHold, client.maxHold), fencing: o.fencing || client.fencing,
+		maxHold: cmp.Or(o.maxHold, client.maxHold), fencing: o.fencing || client.fencing, turn: o.turn,
 	}
 }
 
@@ -92,6 +93,9 @@ func (o simOptions) options() (opts []redlock.Option) {
 	}
 	if o.maxHold > 0 {
 		opts = append(opts, redlock.WithMaxHold(o.maxHold))
+	}
+	if o.turn > 0 {
+		opts = append(opts, redlock.WithTurn(o.turn))
 	}
 	if o.fencing {
 		opts = append(opts, redlock.WithFencing())
@@ -189,7 +193,7 @@ func (o *simConn) Write(b []byte) (int, error) {
 	s.mu.Lock()
 	for _, found := range simToken.FindAllSubmatch(o.tail, -1) {
 		if token := string(found[1]); s.owners[token] == nil {
-			s.owners[token] = o.c
+			s.owners[token], s.tokens[tokens.Digest(token)] = o.c, token
 		}
 	}
 	s.mu.Unlock()

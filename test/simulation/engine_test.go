@@ -68,6 +68,7 @@ type sim struct {
 	checked  int // so many of the locks have fences that say nothing about later ones
 	byToken  map[string]*simLock
 	owners   map[string]*simClient // by token, learnt from what clients write
+	tokens   map[string]string     // by their digests, learnt so
 }
 
 func newSim(t *testing.T, seed uint64) *sim {
@@ -76,7 +77,7 @@ func newSim(t *testing.T, seed uint64) *sim {
 		t: t, seed: seed, verbose: os.Getenv("SIM_SEED") != "", start: time.Now(),
 		slowest:   []time.Duration{5 * time.Millisecond, 30 * time.Millisecond, 120 * time.Millisecond, 500 * time.Millisecond},
 		rateError: testkit.DefaultDriftFactor,
-		byToken:   map[string]*simLock{}, owners: map[string]*simClient{},
+		byToken:   map[string]*simLock{}, owners: map[string]*simClient{}, tokens: map[string]string{},
 	}
 	s.rng = s.newRand()
 	return s

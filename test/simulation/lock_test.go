@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"sync"
@@ -17,13 +18,15 @@ type simLock struct {
 	s     *sim
 	c     *simClient
 	name  string
-	token string
+	token string // that the keys have
 	keys  []string
 	ttl   time.Duration
 	o     simOptions
 	call  time.Time // when it was asked for
 	start time.Time // of the attempt that got it
 	from  time.Time // when it was returned
+
+	before *simLock // in its turn: whose lock it was; nil: it was got from the nodes
 
 	mu         sync.Mutex              // guards what follows
 	shared     bool                    // by goroutines that extend and release it
@@ -43,11 +46,16 @@ func (c *simClient) acquired(lock *redlock.Lock, name string, call time.Time, as
 	o := ask.o.over(c.o)
 	ttl := o.raised(ask.ttl)
 	l := &simLock{
-		Lock: lock, s: s, c: c, name: name, token: lock.Token(), ttl: ttl, o: o,
+		Lock: lock, s: s, c: c, name: name, ttl: ttl, o: o,
 		call: call, start: lock.Until().Add(-testkit.Validity(ttl)), from: now, extensions: map[time.Time]time.Time{},
 	}
 	for _, res := range lock.Resources() {
 		l.keys = append(l.keys, s.prefix+res)
+	}
+	if l.token = lock.Token(); o.turn > 0 && !ask.try {
+		s.mu.Lock()
+		l.token = cmp.Or(s.tokens[lock.Holder()], l.token)
+		s.mu.Unlock()
 	}
 	s.tracef("%s has got %s: %q, token %.6s, ttl %v, until %v, fence %d, min hold %v, max hold %v",
 		c.name, name, l.keys, l.token, l.ttl, s.offset(l.Until()), l.Fence(), l.o.minHold, l.o.maxHold)
@@ -56,7 +64,11 @@ func (c *simClient) acquired(lock *redlock.Lock, name string, call time.Time, as
 	double := s.byToken[l.token]
 	s.byToken[l.token] = l
 	s.mu.Unlock()
-	if double != nil {
+	switch {
+	case double != nil && o.turn > 0 && double.o.turn > 0 && double.c == c:
+		l.passedOn(double)
+		call = l.start
+	case double != nil:
 		s.failf("%s and %s have the same token", double.name, name)
 	}
 	if (l.Fence() > 0) != l.o.fencing {
@@ -135,6 +147,9 @@ func (l *simLock) validFrom(until time.Time) time.Time {
 	defer l.mu.Unlock()
 	if other, ok := l.extensions[until]; ok {
 		return other
+	}
+	if l.before != nil {
+		return l.before.validFrom(until)
 	}
 	return until.Add(-testkit.Validity(l.ttl))
 }

@@ -62,11 +62,14 @@ func (w *randomWorker) lock() *simLock {
 	for _, i := range rng.Perm(len(w.r.resources))[:1+rng.IntN(len(w.r.resources))] {
 		ask.resources = append(ask.resources, w.r.resources[i])
 	}
+	if w.r.plan.turn > 0 && rng.IntN(20) > 0 {
+		w.takesTurns(&ask)
+	}
 	if rng.IntN(8) == 0 {
 		timeout = testkit.Pick(rng, simTimeouts...)
 		ask.o.timeout = timeout
 	}
-	ask.bound = w.c.timeout + 2*timeout // For connections, and once more for a split vote.
+	ask.bound += w.c.timeout + 2*timeout // For connections, and once more for a split vote.
 	if rng.IntN(2) < w.r.plan.fencing {
 		ask.o.fencing = true
 		ask.bound += timeout // And for a raise.
@@ -87,7 +90,7 @@ func (w *randomWorker) retry(ask *simAsk) {
 	ask.opts = append(ask.opts, redlock.WithRetryCount(retries), redlock.WithRetryDelay(delay))
 	ask.bound = time.Duration(retries+1)*ask.bound + 2*time.Duration(retries)*delay
 	ask.attempts += retries
-	if w.rng.IntN(2) == 0 {
+	if w.rng.IntN(2) == 0 && (ask.o.turn == 0 || w.rng.IntN(8) == 0) {
 		ask.opts = append(ask.opts, redlock.WithPolling())
 		return
 	}
@@ -101,6 +104,10 @@ func (w *randomWorker) retry(ask *simAsk) {
 // hold uses the lock and ends it in one of several ways.
 func (w *randomWorker) hold(l *simLock) {
 	rng := w.rng
+	if l.o.turn > 0 && rng.IntN(20) > 0 {
+		w.hurries(l)
+		return
+	}
 	long := time.Until(l.Until()) > 3*time.Second
 	fate := rng.IntN(10)
 	if long && rng.IntN(4) > 0 {

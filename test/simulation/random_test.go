@@ -42,6 +42,7 @@ type randomPlan struct {
 	fencing  int           // of 2 locks so many have a fence
 	skew     time.Duration // between the clients' clocks, at most; for the fences
 	flushing bool          // nodes lose their scripts at random moments
+	turn     time.Duration // at most; 0: there are none
 }
 
 func (p randomPlan) String() string {
@@ -117,6 +118,10 @@ func (r *randomSim) prepare() {
 	// In seeds in which a lock may be held that one of the nodes does not have.
 	if n >= 3 && rng.IntN(5) < 2 {
 		r.beLate()
+	}
+	if s.seed%3 == 0 && !s.late {
+		r.plan.turn, r.plan.workers, r.plan.think = testkit.Between(s.newRand(), 5*time.Millisecond, 100*time.Millisecond), 6, 2*time.Millisecond
+		r.plan.clients, r.plan.longTTL, r.plan.closing = 2, false, false
 	}
 	r.prepareNodes()
 }
