@@ -151,10 +151,11 @@ func caught(f func() error) (err error) {
 
 // hurries has several callers of this process want the same at once, and that soon again: it goes from one to the next in turns.
 func (c *client) hurries(ctx context.Context, rng *rand.Rand, e history.Event) {
-	if oneIn(rng, 2) {
-		i := rng.IntN(len(c.cfg.Hot))
-		e.Resources = c.cfg.Hot[i : i+1]
+	i, most := rng.IntN(3), len(c.cfg.Hot)
+	if i < 2 {
+		most = i + 1
 	}
+	hot := oneIn(rng, 2)
 	var callers sync.WaitGroup
 	for range 2 + rng.IntN(3) {
 		rng := rand.New(rand.NewPCG(rng.Uint64(), 0))
@@ -162,6 +163,9 @@ func (c *client) hurries(ctx context.Context, rng *rand.Rand, e history.Event) {
 			for range 10 + rng.IntN(20) {
 				x := c.wish(rng)
 				x.Resources, x.MinHold, x.Polls, x.Turn = e.Resources, 0, false, int64(between(rng, leastTurn, mostTurn))
+				if hot {
+					x.Resources = c.cfg.Hot[i : i+1+rng.IntN(most-i)]
+				}
 				if !rest(ctx, between(rng, 0, time.Millisecond)) {
 					return
 				}

@@ -185,7 +185,7 @@ func Draw(seed uint64, course string, duration time.Duration, has func(kind stri
 		p.Fenced = append(p.Fenced, p.Resources[i])
 	}
 	p.Expiring, p.Led = []string{"u", "v", "x", "y"}, []string{"leader", "stay"}
-	p.Bare, p.Hot = p.Expiring[:2], []string{"hot", "hotter"}
+	p.Bare, p.Hot = p.Expiring[:2], []string{"hot", "hotter", "pair/1", "pair/2"}
 	p.Fenced = append(p.Fenced, p.Hot[1])
 	if course == Fleet {
 		p.TTL, p.Fenced = 2*p.TTL, nil // The limits of redsync's requests follow from the ttl.

@@ -38,7 +38,8 @@ type Config struct {
 	// Expiring are resources whose locks are mostly left to expire, Led such as one client holds until it loses them.
 	Expiring []string `json:"expiring,omitempty"`
 	Led      []string `json:"led,omitempty"`
-	// Hot are resources that several callers of a process want at once, for a moment each.
+	// Hot are resources that several callers of a process want at once, for a moment each: those from the third on one by one
+	// and together.
 	Hot []string `json:"hot,omitempty"`
 	// Long has it take locks that outlive the run, on a resource of its own, and release them all.
 	Long bool `json:"long,omitempty"`
