@@ -141,6 +141,9 @@ var wrongs = []struct {
 	{"who waits gets nothing for long", "next in line", "", waited(func(e *history.Event) {
 		e.OK, e.Outcome = false, history.OutcomeTaken
 	})},
+	{"turns are shorter", "turns", "its turn was over", each(history.Call, func(e *history.Event) { e.Turn /= 50 })},
+	{"locks that were passed on are not released", "turns", "had not begun", without(func(e history.Event) bool { return e.Op == history.OpUnlock })},
+	{"fences of a turn fall", "turns", "its fence was", each(history.Return, func(e *history.Event) { e.Fence = 1<<53 - e.Fence })},
 	{"calls that came later have been the first", "waiters", "", waited(func(e *history.Event) { e.Until += long / 5 })},
 	{"no loss is heard of", "loss signal", "", both(without(func(e history.Event) bool { return e.Kind == history.Lost }), late())},
 	{"locks last longer than their ttl", "validity", "more than its ttl", each(history.Return, func(e *history.Event) {

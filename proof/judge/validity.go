@@ -128,7 +128,7 @@ func (r *run) leastOf(l *lock) int64 {
 	if l.from == nil {
 		return r.least(l.acquired)
 	}
-	return l.from.unlocks[0].begin.At + int64(passedWith*float64(r.ends(l.acquired, 0, l.acquired.begin.TTL))) - rounding
+	return min(l.from.isOver(r), l.got) + int64(passedWith*float64(r.ends(l.acquired, 0, l.acquired.begin.TTL))) - rounding
 }
 
 // ends is when a lock does whose attempt, or whose extension, began then.
