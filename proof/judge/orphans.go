@@ -160,14 +160,14 @@ func (r *run) stayed(o orphan) bool {
 }
 
 // useless is since when the keys of a call are of no use any more, and whose process has to delete them. Those of a lock that
-// nobody has released expire.
+// nobody has released expire. What was passed on to nobody that is known is over at once, too.
 func (r *run) useless(c *call) (client string, from int64, is bool) {
 	l := r.locks[c.id]
 	if l == nil {
 		return c.client, c.end.At, true
 	}
 	for _, over := range slices.Concat(l.unlocks, l.releases) {
-		if over.end != nil && l.acquired.begin.MinHold == 0 && !l.wentOn(r) && (over.ok() || over.begin.Op == history.OpUnlock) {
+		if over.end != nil && l.acquired.begin.MinHold == 0 && (over.ok() || over.begin.Op == history.OpUnlock) {
 			return over.client, over.end.At, true
 		}
 	}

@@ -136,6 +136,13 @@ var brokenTurns = []tale{
 		s.node(history.StepGrant, "c1", calls[0], 3, 9000, 0, 1, 2)
 		s.unlock("c1", calls[1], 30, 35)
 	}},
+	{"a lock that is passed on to nobody", []string{"keys left"}, func(s *story) {
+		calls := s.passes("c1", 20)
+		s.fences[id{"c1", calls[0]}] = 9
+		s.node(history.StepGrant, "c1", calls[0], 3, 9000, 0, 1, 2)
+		s.unlock("c1", calls[1], 30, 35)
+		s.add(history.Event{At: ms(31), Kind: history.Passed, Client: "c1", Lock: calls[1]})
+	}},
 	{"a fence within those of a turn", []string{"fence order"}, func(s *story) {
 		calls := s.passes("c1", 20)
 		s.begins("c1", calls[0]) // Its locks have 1 and 2, and it might have passed it on more often.
