@@ -18,18 +18,18 @@ func (c *client) hurries(ctx context.Context, rng *rand.Rand, e history.Event) {
 	hot := oneIn(rng, 2)
 	var callers sync.WaitGroup
 	for range 2 + rng.IntN(3) {
-		rng := rand.New(rand.NewPCG(rng.Uint64(), 0))
+		own := rand.New(rand.NewPCG(rng.Uint64(), 0))
 		callers.Go(func() {
-			for range 10 + rng.IntN(20) {
-				x := c.wish(rng)
-				x.Resources, x.MinHold, x.Polls, x.Turn = e.Resources, 0, false, int64(between(rng, leastTurn, mostTurn))
+			for range 10 + own.IntN(20) {
+				x := c.wish(own)
+				x.Resources, x.MinHold, x.Polls, x.Turn = e.Resources, 0, false, int64(between(own, leastTurn, mostTurn))
 				if hot {
-					x.Resources = c.cfg.Hot[i : i+1+rng.IntN(most-i)]
+					x.Resources = c.cfg.Hot[i : i+1+own.IntN(most-i)]
 				}
-				if !rest(ctx, between(rng, 0, time.Millisecond)) {
+				if !rest(ctx, between(own, 0, time.Millisecond)) {
 					return
 				}
-				c.hurry(ctx, rng, x)
+				c.hurry(ctx, own, x)
 			}
 		})
 	}

@@ -108,19 +108,18 @@ func (c *client) doesFor(ctx context.Context, e history.Event, work time.Duratio
 	var h *held
 	var done func()
 	ctx = context.WithValue(context.WithoutCancel(ctx), callKey{}, e.Call) // It is that of the hold, too.
-	do := func(kept context.Context, lock *redlock.Lock) error {
-		h = c.acquired(e, lock)
-		done = c.watch(kept, h)
-		c.section(ctx, h, work, "")
-		unlock = history.Event{Lock: h.call, Resources: e.Resources, Until: c.until(h), Detail: history.ByDo}
-		unlock = c.begin(history.OpUnlock, c.timeout(e), unlock)
-		if panics {
-			panic(errPanic)
-		}
-		return nil
-	}
 	err := caught(func() error {
-		return c.of(e).Do(ctx, e.Resources, time.Duration(e.TTL), do, append(c.given(e), redlock.WithWait(patience))...)
+		return c.of(e).Do(ctx, e.Resources, time.Duration(e.TTL), func(kept context.Context, lock *redlock.Lock) error {
+			h = c.acquired(e, lock)
+			done = c.watch(kept, h)
+			c.section(ctx, h, work, "")
+			unlock = history.Event{Lock: h.call, Resources: e.Resources, Until: c.until(h), Detail: history.ByDo}
+			unlock = c.begin(history.OpUnlock, c.timeout(e), unlock)
+			if panics {
+				panic(errPanic)
+			}
+			return nil
+		}, append(c.given(e), redlock.WithWait(patience))...)
 	})
 	if h == nil {
 		c.end(e, err)
