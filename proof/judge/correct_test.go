@@ -269,6 +269,17 @@ var correct = []tale{
 		s.got("c1", n, 800, 1795, 0)
 		s.votes(n, 760, 510, 520, 760)
 	}},
+	{"an extension that nodes with slow clocks need not follow", []string{"support"}, func(s *story) {
+		s.header.Drift = 0.01
+		n := s.ask("c1", 0, "a")
+		s.got("c1", n, 5, 987, 1)
+		s.grants("c1", n, 3, 0, 1, 2)
+		call := s.begin("c1", history.OpExtend, 500, history.Event{Lock: n, TTL: ms(508)})
+		s.back("c1", call, 505, history.Event{OK: true, Until: ms(1000)})
+		s.node(history.StepExtend, "c1", n, 503, 508, 1)
+		s.unlock("c1", n, 600, 605)
+		s.deletes("c1", n, 603, 0, 1, 2)
+	}},
 	{"an extension by a longer ttl", []string{"validity"}, func(s *story) {
 		n := s.lock("c1", 0, 5, 1, "a")
 		call := s.begin("c1", history.OpExtend, 10, history.Event{Lock: n, TTL: ms(5000)})
