@@ -268,8 +268,8 @@ func WithMaxHold(d time.Duration) Option {
 // the process takes microseconds instead of round trips to all nodes. See docs/waiting.md.
 //
 // Each caller gets a Lock of its own: its Until, its KeepAlive, its fence, its events. Until may be by a tenth of the
-// validity earlier than that of a lock that comes from the nodes; [WithMaxHold] and [WithStopTime] count from when it was
-// passed on. A lock is passed on only while it is held by [Lock.Err]'s clocks. Then nil from [Lock.Unlock] means just
+// validity, less a tenth of the stop time, earlier than that of a lock that comes from the nodes; [WithMaxHold] counts from
+// when it was passed on. A lock is passed on only while it is held by [Lock.Err]'s clocks. Then nil from [Lock.Unlock] means just
 // that: no quorum was asked. Keys, and so Holder and [Redlock.Inspect], show the token and the owner of the first lock of
 // the turn; [Lock.Token] is a name of its own, and [Redlock.Release] refuses it: a lock with turns is released by its
 // handle.

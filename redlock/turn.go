@@ -57,7 +57,7 @@ func (l *Lock) passOn() bool {
 	l.r.line.Do(func(q *waiting.Queue, now time.Time) {
 		w := q.Next(t.place, now)
 		if w != nil && !t.lost.Load() && !l.r.calls.IsClosing() {
-			if a := w.Caller.(*waiter).a; l.suits(a) && l.rules.MayPass(&t.rules, a.terms.validity, now) {
+			if a := w.Caller.(*waiter).a; l.suits(a) && l.rules.MayPass(&t.rules, a.terms.validity, a.o.stopTime, now) {
 				q.Pass(t.place, w, t.pass(l, a, now), now)
 				l.released.passed = true
 				return

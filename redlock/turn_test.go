@@ -418,6 +418,26 @@ func TestTurnHasAHoldForEach(t *testing.T) {
 	})
 }
 
+// A stop time leaves a caller little of the validity: it is not passed a lock that leaves it less, or nothing at all.
+func TestTurnLeavesTimeToWork(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		l := lockInTurn(t, r)
+		called, done := false, make(chan error)
+		go func() {
+			done <- r.Do(t.Context(), []string{"x"}, ttl, func(context.Context, *redlock.Lock) error {
+				called = true
+				return nil
+			}, inTurns(redlock.WithStopTime(ttl-300*time.Millisecond))...)
+		}()
+		time.Sleep(oneTurn - 50*time.Millisecond)
+		require.NoError(t, l.Unlock(t.Context()))
+		require.NoError(t, <-done)
+		require.True(t, called)
+		assert.Zero(t, r.Stats().Passed)
+	})
+}
+
 // A Do that fails, panics or ends its goroutine passes the lock on like any other.
 func TestTurnGoesOnAfterAPanic(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {

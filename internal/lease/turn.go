@@ -35,10 +35,12 @@ func (t *Turn) Fence() (fence int64) {
 }
 
 // MayPass reports whether l, whose release has begun, may be passed on now to a caller that has asked for so much
-// validity: if it was held to that release, and goes on for long enough, and its turn is not over.
-func (l *Lease) MayPass(t *Turn, validity time.Duration, now time.Time) bool {
+// validity, of which its work is to stop stopTime before the end: if it was held to that release, and goes on for long
+// enough, and its turn is not over.
+func (l *Lease) MayPass(t *Turn, validity, stopTime time.Duration, now time.Time) bool {
 	at, lead := l.Clock(now)
-	left := l.Until.Remaining(at, lead)
+	left := l.Until.Remaining(at, lead) - stopTime
+	validity -= stopTime
 	return l.Before == Undecided && !l.again && float64(left) >= enoughValidity*float64(validity) &&
 		!t.ends.Passed(at, lead) && (t.last == 0 || t.next <= t.last)
 }

@@ -52,7 +52,7 @@ func TestTurnWithoutFencingHasNoNumbers(t *testing.T) {
 	l.Unlock(now)
 	for range 3 {
 		assert.Zero(t, turn.Fence())
-		assert.True(t, l.MayPass(&turn, time.Hour, now))
+		assert.True(t, l.MayPass(&turn, time.Hour, 0, now))
 	}
 }
 
@@ -91,7 +91,7 @@ func TestMayPass(t *testing.T) {
 			l, at := r.Got(), now
 			tc.do(&l, &turn, &at)
 			l.Unlock(at)
-			assert.Equal(t, tc.may, l.MayPass(&turn, validity, at))
+			assert.Equal(t, tc.may, l.MayPass(&turn, validity, 0, at))
 		})
 	}
 }
@@ -103,8 +103,21 @@ func TestMayPassNothingThatHasEnded(t *testing.T) {
 	l := r.Got()
 	l.Until = NewDeadline(now, time.Second, 0)
 	l.Unlock(now)
-	assert.True(t, l.MayPass(&turn, 1, now.Add(time.Second-1)))
-	assert.False(t, l.MayPass(&turn, 1, now.Add(time.Second)))
+	assert.True(t, l.MayPass(&turn, 1, 0, now.Add(time.Second-1)))
+	assert.False(t, l.MayPass(&turn, 1, 0, now.Add(time.Second)))
+}
+
+// Of what is left to a caller's work, it gets nine tenths, too.
+func TestMayPassByTheStopTime(t *testing.T) {
+	now := time.Now()
+	const validity, stopTime = time.Hour, 50 * time.Minute
+	for left, may := range map[time.Duration]bool{stopTime + 9*time.Minute: true, stopTime + 9*time.Minute - 1: false} {
+		r, turn := turnOf(t, now, time.Minute, 90, 87)
+		l := r.Got()
+		l.Until = NewDeadline(now, left, 0)
+		l.Unlock(now)
+		assert.Equal(t, may, l.MayPass(&turn, validity, stopTime, now), left)
+	}
 }
 
 // A machine that slept has spent the turn, and the validity.
@@ -116,9 +129,9 @@ func TestMayPassByAllClocks(t *testing.T) {
 	l := r.Got()
 	l.Unlock(now)
 	lead = time.Minute - 1
-	assert.True(t, l.MayPass(&turn, time.Minute, now))
+	assert.True(t, l.MayPass(&turn, time.Minute, 0, now))
 	lead = time.Minute
-	assert.False(t, l.MayPass(&turn, time.Minute, now))
+	assert.False(t, l.MayPass(&turn, time.Minute, 0, now))
 }
 
 // Whom a lock is passed on to has a lease of its own, that ends when the nodes' keys do. The one before stays over.
