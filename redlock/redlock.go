@@ -289,7 +289,7 @@ func init() {
 		return option(nil, func(o *options) { o.onBehalf, o.oneOf = since, int32(k) })
 	}
 	settings.Plain = func() any {
-		return option(nil, func(o *options) { o.fencing, o.minHold, o.maxHold, o.stopTime = false, 0, 0, 0 })
+		return option(nil, func(o *options) { o.fencing, o.minHold, o.maxHold, o.stopTime, o.turn = false, 0, 0, 0, 0 })
 	}
 	settings.IsFree = func(ctx context.Context, r any, resource, owner string) error {
 		return r.(*Redlock).isFree(ctx, resource, owner)

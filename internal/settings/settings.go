@@ -60,8 +60,8 @@ var SetDifferences func(label string, names, answers []string) (differences any)
 // go on for many callers, each of whom waits for moments.
 var Slot func(since *calls.Since, k int) (option any)
 
-// Plain returns a redlock.Option for a lock that is only about who is next: without a fence, a min hold, a max hold and a
-// stop time, whatever other options say. Package shared has such a lock, in which nobody works.
+// Plain returns a redlock.Option for a lock that is only about who is next: without a fence, a min hold, a max hold, a
+// stop time and a turn, whatever other options say. Package shared has such a lock, in which nobody works.
 var Plain func() (option any)
 
 // IsFree returns nil if no lock on the resource is held that was got before the call, or one whose label is owner. A
