@@ -30,13 +30,13 @@ type Locker struct {
 // out the tick by then. The wait must be shorter than the min hold by as much as clocks may differ, or a process
 // would find the lock of its own tick free again.
 //
-// Of opts, WithMinHold, WithRetryCount and WithRetryIf do not count. If another one is wrong, each Lock says so.
+// Of opts, WithMinHold, WithTurn, WithRetryCount and WithRetryIf do not count. If another one is wrong, each Lock says so.
 func NewLocker(r *redlock.Redlock, ttl, minHold, wait time.Duration, opts ...redlock.Option) (*Locker, error) {
 	if minHold <= 0 || minHold > ttl {
 		return nil, fmt.Errorf("the min hold must be positive and not exceed the ttl of %v: %v", ttl, minHold)
 	}
-	// The caller's first: the min hold and the wait are none of theirs.
-	opts = append(opts[:len(opts):len(opts)], redlock.WithMinHold(minHold), redlock.WithRetryCount(-1))
+	// The caller's first: the min hold, which takes no turns, and the wait are none of theirs.
+	opts = append(opts[:len(opts):len(opts)], redlock.WithMinHold(minHold), redlock.WithTurn(0), redlock.WithRetryCount(-1))
 	return &Locker{r: r, ttl: ttl, minHold: minHold, wait: min(wait, MaxWait), options: opts}, nil
 }
 
