@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/seed6c881748/redlock/internal/tokens"
 	"github.com/seed6c881748/redlock/redlock"
 )
 
@@ -17,8 +18,12 @@ import (
 // know. A lock that has ended before stays as it is.
 func (c *Cluster) Lose(lock *redlock.Lock) {
 	c.tb.Helper()
+	if lock.Err() != nil {
+		return // What nodes show may be of whom it was passed on to, with WithTurn.
+	}
 	c.settle() // Or a node could store it yet.
-	c.remove(lock.Token())
+	holder := lock.Holder()
+	c.remove(func(value string) bool { return tokens.Digest(value) == holder }) // Its Token may be no key's value.
 	// An extension asks the nodes, and finds nothing to extend. What is left of the
 	// validity is a ttl that was accepted for this lock before, or nearly.
 	ttl := max(time.Until(lock.Until()), time.Second)

@@ -71,3 +71,16 @@ func TestLoseWithoutQuorum(t *testing.T) {
 		tb.finish()
 	})
 }
+
+// A lock with turns has a Token that no key has.
+func TestLoseALockWithTurns(t *testing.T) {
+	everywhere(t, func(t *testing.T) {
+		c := New(t, 3, calm(), redlock.WithTurn(10*time.Millisecond))
+		l, err := c.Redlock.Lock(t.Context(), []string{"a"}, time.Minute)
+		require.NoError(t, err)
+		c.Lose(l)
+		require.Equal(t, redlock.ErrLost, l.Err())
+		require.Empty(t, c.Held())
+		c.AssertFree()
+	})
+}

@@ -27,7 +27,7 @@ func (c *Cluster) Take(resource string, ttl time.Duration) (release func()) {
 	for _, n := range c.nodes {
 		c.failed("Take", n.Set(c.prefix+resource, token, ttl))
 	}
-	return func() { c.remove(token) }
+	return func() { c.remove(func(value string) bool { return value == token }) }
 }
 
 // Forget deletes the key of resource on every node, whoever has it, as if all of
@@ -45,14 +45,14 @@ func (c *Cluster) Forget(resource string) {
 	}
 }
 
-// remove deletes the keys that hold the token, on every node.
-func (c *Cluster) remove(token string) {
+// remove deletes the keys of which is says so by their value, on every node.
+func (c *Cluster) remove(is func(value string) bool) {
 	c.tb.Helper()
 	for _, n := range c.nodes {
 		keys, err := n.Keys()
 		c.failed("reading keys", err)
 		for key, state := range keys {
-			if state.Value == token {
+			if is(state.Value) {
 				c.failed("deleting a key", n.Del(key))
 			}
 		}
