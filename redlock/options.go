@@ -274,7 +274,8 @@ func WithMaxHold(d time.Duration) Option {
 // the turn; [Lock.Token] is a name of its own, and [Redlock.Release] refuses it: a lock with turns is released by its
 // handle.
 //
-// Callers that are first in line and want other resources, or have no such option, end the turn. TryLock takes no part,
+// Callers that are first in line and want other resources, a shorter ttl or a longer fence life than the lock has, or have
+// no such option, end the turn. TryLock takes no part,
 // as do calls that do not wait in line: those WithPolling, and with a retry count of 0. Whoever polls, such as clients of
 // other libraries, finds the resource free only between two turns.
 //

@@ -71,9 +71,15 @@ func (l *Lock) passOn() bool {
 	return l.released.passed
 }
 
-// suits reports whether l is what a caller has asked for: with a fence or without, and with an end that leaves no less to
-// clocks than its own drift factor does.
+// suits reports whether l is what a caller has asked for: with a fence or without, with counters and keys that live for
+// long enough and for no longer, and with an end that leaves no less to clocks than its own drift factor does.
 func (l *Lock) suits(a *acquisition) bool {
+	if a.counters != nil && a.o.fenceLife > l.o.fenceLife {
+		return false
+	}
+	if l.claim.Life() > a.terms.ttl { // Whoever drops its lock, and has it end by itself, keeps others out for its own ttl.
+		return false
+	}
 	return (a.counters == nil) == (l.claim.counters == nil) && a.terms.factor <= l.terms.factor
 }
 

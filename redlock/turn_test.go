@@ -651,6 +651,37 @@ func TestTurnPassesOnlyWhatWasAskedFor(t *testing.T) {
 	}
 }
 
+// A caller may let its lock end by itself, and a counter has to outlive what its caller says: what another one has asked
+// for is not passed on to it if it is longer, or shorter.
+func TestTurnPassesLivesThatWereAskedFor(t *testing.T) {
+	for name, tt := range map[string]struct {
+		ttl, life time.Duration
+		passed    bool
+	}{
+		"the same":             {time.Second, time.Hour, true},
+		"a shorter ttl":        {time.Second - time.Millisecond, time.Hour, false},
+		"a longer one":         {time.Second + time.Millisecond, time.Hour, true},
+		"a much longer one":    {2 * time.Second, time.Hour, false},
+		"a shorter fence life": {time.Second, time.Minute, true},
+		"a longer fence life":  {time.Second, time.Hour + 1, false},
+	} {
+		runWithWarm(t, name, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
+			require.NoError(t, lockOnAll(t, r, []string{"a"}, time.Second, redlock.WithFencing()).Unlock(t.Context()))
+			time.Sleep(time.Millisecond)
+			opts := []redlock.Option{redlock.WithTurn(50 * time.Millisecond), redlock.WithFencing()}
+			l := waitLock(t, r, []string{"a"}, time.Second, append(opts, redlock.WithFenceLife(time.Hour))...)
+			got := make(chan *redlock.Lock)
+			go func() { got <- waitLock(t, r, []string{"a"}, tt.ttl, append(opts, redlock.WithFenceLife(tt.life))...) }()
+			synctest.Wait()
+			require.NoError(t, l.Unlock(t.Context()))
+			next := <-got
+			require.Equal(t, tt.passed, r.Stats().Passed == 1)
+			require.LessOrEqual(t, time.Until(next.Until()), tt.ttl)
+			require.NoError(t, next.Unlock(t.Context()))
+		})
+	}
+}
+
 // A caller that rests until it is passed the lock waits like any other, and the holder hears of it at once.
 func TestTurnTellsTheHolderWhoRests(t *testing.T) {
 	withWarm(t, 3, func(t *testing.T, _ *testcluster.Cluster, r *redlock.Redlock) {
