@@ -124,7 +124,7 @@ func (q *Queue) JoinBehind(w *Waiter) (joined, rests bool) {
 	q.sweep(w.began)
 	if t := q.turnOf(w); t != nil {
 		w.sleeps = true
-		t.resting = append(t.resting, w)
+		t.rest(w)
 		q.join(w, w.began)
 		return true, true
 	}

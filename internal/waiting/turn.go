@@ -46,6 +46,15 @@ func (q *Queue) isOn(t *Turn) bool {
 	return !slices.ContainsFunc(t.keys, func(key string) bool { g := q.byKey[key]; return g == nil || g.turn != t })
 }
 
+// rest adds w to those that rest. Those that have left are forgotten when there is no more room: a turn may last for minutes.
+func (t *Turn) rest(w *Waiter) {
+	if len(t.resting) == cap(t.resting) {
+		t.resting = slices.DeleteFunc(t.resting, func(w *Waiter) bool { return len(w.places) == 0 })
+		t.resting = slices.Grow(t.resting, len(t.resting)+1)
+	}
+	t.resting = append(t.resting, w)
+}
+
 // Next is who is to have the lock of a turn next: the first in the lines of all its keys, if it takes part, wants just
 // these, and sleeps. One that asks the nodes right now is not made to wait for what they say: then there is nobody.
 func (q *Queue) Next(t *Turn, now time.Time) *Waiter {
@@ -63,9 +72,6 @@ func (q *Queue) Next(t *Turn, now time.Time) *Waiter {
 func (q *Queue) Pass(t *Turn, w *Waiter, what any, now time.Time) {
 	w.inLine = false // Nodes that it has got in line on have not been told.
 	q.Leave(w, true, now)
-	if len(t.resting) > 0 && t.resting[0] == w {
-		t.resting[0], t.resting = nil, t.resting[1:]
-	}
 	w.passed, w.sleeps = what, false
 	w.notify()
 }
