@@ -682,6 +682,27 @@ func TestTurnPassesLivesThatWereAskedFor(t *testing.T) {
 	}
 }
 
+// A caller that gives up in a turn has asked no node, but knows that the resource was taken; and it has waited.
+func TestTurnSaysWhyACallerGaveUp(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		l := lockInTurn(t, r)
+		w := startLock(t, r, []string{"x"}, inTurns()...)
+		assert.Equal(t, 1, r.Stats().Waiting)
+		w.leaves()
+		assert.Zero(t, r.Stats().Waiting)
+		_, err := r.Lock(t.Context(), []string{"x"}, ttl, inTurns(redlock.WithWait(100*time.Millisecond))...)
+		for _, err := range []error{w.err, err} {
+			require.ErrorIs(t, err, redlock.ErrTaken)
+			require.ErrorIs(t, err, redlock.ErrNotAcquired)
+			require.NotErrorIs(t, err, redlock.ErrNoQuorum)
+			require.ErrorContains(t, err, "a lock of this process had it")
+		}
+		require.ErrorIs(t, w.err, context.Canceled)
+		require.NoError(t, l.Unlock(t.Context()))
+	})
+}
+
 // A caller that rests until it is passed the lock waits like any other, and the holder hears of it at once.
 func TestTurnTellsTheHolderWhoRests(t *testing.T) {
 	withWarm(t, 3, func(t *testing.T, _ *testcluster.Cluster, r *redlock.Redlock) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seed6c881748/redlock/internal/calls"
+	"github.com/seed6c881748/redlock/internal/link"
 	"github.com/seed6c881748/redlock/internal/waiting"
 )
 
@@ -17,6 +18,7 @@ type waiter struct {
 	signal chan struct{} // 1: queued is to be looked at again
 	entry  calls.Entry
 	asked  time.Time // when its last attempt that was not cut short had ended
+	rested bool      // it has not asked as it came, as a lock of this process had what it wants
 }
 
 // newWaiter returns one whose call began then: those that begin together are in the order of their calls, however long
@@ -65,11 +67,14 @@ func (w *waiter) sleep(ctx context.Context, p *waiting.Timer) (why waiting.Reaso
 
 // rest sleeps until the waiter is passed a lock, or is to do what it takes to get one from the nodes.
 func (w *waiter) rest(ctx context.Context) *Lock {
+	w.rested = true
+	w.a.r.counters.Waiting.Add(1)
 	select {
 	case <-w.signal:
 	case <-ctx.Done():
 	case <-w.a.r.calls.Closing:
 	}
+	w.a.r.counters.Waiting.Add(-1)
 	if _, passed := w.state(false); passed != nil {
 		return w.receive(passed, 0)
 	}
@@ -109,8 +114,19 @@ func (w *waiter) endedBy(cause, last error, attempts int) error {
 	}
 	if answered := w.answer(since); answered != nil {
 		last = w.share(answered, max(attempts, 1))
+	} else if last == nil && w.rested {
+		last = w.a.takenHere()
 	}
 	return w.a.endedBy(cause, last)
+}
+
+var errHere = errors.New("not asked, as a lock of this process had it, in a turn")
+
+// takenHere is the refusal of a call that has asked no node, since this process had what it wants.
+func (a *acquisition) takenHere() error {
+	e := a.unasked(1, func(*link.Link) error { return errHere })
+	e.reason = ErrTaken
+	return e
 }
 
 // answer is what somebody else in line was answered; see [waiting.Queue.Answer].
