@@ -28,10 +28,11 @@ type Election struct {
 // how long nobody leads after a leader has died. New does no I/O; the error says which argument is wrong.
 //
 // opts are those of the lock: [redlock.WithOwner] is what observers are told, [redlock.WithStopTime] is for work that
-// takes time to stop, [redlock.WithWait] limits how long Campaign waits. There is always a fence, and no retry count.
+// takes time to stop, [redlock.WithWait] limits how long Campaign waits. There is always a fence, and neither a
+// retry count nor a turn ([redlock.WithTurn]): observers tell terms by what nodes have.
 func New(r *redlock.Redlock, name string, ttl time.Duration, opts ...redlock.Option) (*Election, error) {
 	e := &Election{r: r, name: name, ttl: ttl}
-	e.opts = append(slices.Clip(opts), redlock.WithFencing(), redlock.WithRetryCount(-1))
+	e.opts = append(slices.Clip(opts), redlock.WithFencing(), redlock.WithTurn(0), redlock.WithRetryCount(-1))
 	ended, end := context.WithCancel(context.Background())
 	end()
 	// A call whose context has ended checks its other arguments first, and sends nothing.

@@ -278,3 +278,25 @@ func TestObserverEnds(t *testing.T) {
 		require.ErrorContains(t, errs[0], "nil context")
 	})
 }
+
+// A term is seen under its own label and digest, also if those who stand share a Redlock whose locks are passed on.
+func TestTermsAreNotPassedOn(t *testing.T) {
+	testkit.InBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		turn := redlock.WithTurn(500 * time.Millisecond)
+		r := testkit.NewWarm(t, c, turn)
+		a, b := newElection(t, r, redlock.WithOwner("a"), turn), newElection(t, r, redlock.WithOwner("b"))
+		earlier := elect(t, a) // Now there is a counter on each node, and so a number for a pass.
+		time.Sleep(time.Second)
+		resign(t, earlier)
+		term := elect(t, a)
+		waiting := start(t.Context(), b)
+		require.True(t, waiting.waits())
+		resign(t, term)
+		next := waiting.won(t)
+		leader, err := a.Leader(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, "b", leader.Owner)
+		require.NotEqual(t, lockOf(t, term).Holder(), leader.Holder)
+		resign(t, next)
+	})
+}
