@@ -177,7 +177,10 @@ func (s *settings) refuse(text string) {
 var defaultOptions = retryOptions(defaultTries, defaultDelay, defaultJitter)
 
 func retryOptions(tries int, delay, jitter time.Duration) []redlock.Option {
-	return []redlock.Option{redlock.WithRetryCount(max(tries, 1) - 1), redlock.WithRetryDelay(delay), redlock.WithRetryJitter(jitter)}
+	return []redlock.Option{
+		redlock.WithRetryCount(max(tries, 1) - 1), redlock.WithRetryDelay(delay), redlock.WithRetryJitter(jitter),
+		redlock.WithTurn(0), // The key is to have the mutex's own token: others unlock by it.
+	}
 }
 
 // prepare makes the options of the Redlock's calls of the settings, once. What they allow, the Redlock knows.

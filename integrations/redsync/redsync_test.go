@@ -685,3 +685,16 @@ func TestErrorsOfRedsync(t *testing.T) {
 	}
 	require.ErrorIs(t, &RedisError{Err: cause}, cause)
 }
+
+// A mutex has a key with its own token, also over a Redlock whose locks are passed on: others ask for it, and unlock by it.
+func TestOverARedlockWithTurns(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *redlocktest.Cluster, rs *Redsync) {
+		m := rs.NewMutex("x")
+		require.NoError(t, m.Lock())
+		require.NoError(t, success(m.Valid()))
+		require.Equal(t, c.Holder("x"), m.Token())
+		require.NoError(t, success(Over(c.NewRedlock()).NewMutex("x", WithValue(m.Token())).Unlock()))
+		require.NoError(t, rs.NewMutex("x", WithTries(5)).Lock(), "with options of its own")
+		require.NotEmpty(t, c.Holder("x"))
+	}, redlock.WithTurn(10*time.Millisecond))
+}
