@@ -12,6 +12,7 @@ import (
 	"github.com/seed6c881748/redlock/internal/lease"
 	"github.com/seed6c881748/redlock/internal/link"
 	"github.com/seed6c881748/redlock/internal/node"
+	"github.com/seed6c881748/redlock/internal/waiting"
 )
 
 // An acquisition is one call of Lock or TryLock, and what it asks for.
@@ -162,6 +163,8 @@ func (a *acquisition) won(rd *round, number int) *Lock {
 	l := &Lock{r: a.r, o: a.o, claim: rd.claim, attempts: int32(number), terms: a.terms, rules: rd.rules.Got()}
 	if a.turn > 0 {
 		a.beginTurn(l, rd)
+	} else if !a.r.line.IsEmpty() {
+		a.r.line.Do(func(q *waiting.Queue, _ time.Time) { q.EndTurns(a.keys) })
 	}
 	a.r.watch.Add(l, &l.entry)
 	a.r.counters.Acquired.Add(1)

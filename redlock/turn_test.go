@@ -315,6 +315,28 @@ func TestTurnEndsWithTheNextOne(t *testing.T) {
 	})
 }
 
+// So it is beside one that takes no part in turns.
+func TestTurnEndsWithTheNextOneOfAnyKind(t *testing.T) {
+	for name, get := range map[string]func(t *testing.T, r *redlock.Redlock) *redlock.Lock{
+		"TryLock":            func(t *testing.T, r *redlock.Redlock) *redlock.Lock { return tryLock(t, r, []string{"w", "x"}, ttl) },
+		"without the option": func(t *testing.T, r *redlock.Redlock) *redlock.Lock { return waitLock(t, r, []string{"x"}, ttl) },
+	} {
+		runInBubble(t, name, 3, func(t *testing.T, c *testcluster.Cluster) {
+			r := newRedlock(t, c)
+			l := lockInTurn(t, r)
+			for _, n := range c.Nodes {
+				do(t, n, "DEL", "x")
+			}
+			other := get(t, r)
+			w := startLock(t, r, []string{"x"}, inTurns()...)
+			require.ErrorIs(t, l.Unlock(t.Context()), redlock.ErrLost)
+			require.NoError(t, other.Unlock(t.Context()))
+			require.NoError(t, w.got(t).Unlock(t.Context()))
+			assert.Zero(t, r.Stats().Passed)
+		})
+	}
+}
+
 // A turn may be longer than anything else that is remembered of a line in which nobody waits.
 func TestTurnIsNotForgotten(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {

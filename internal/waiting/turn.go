@@ -18,16 +18,22 @@ type Turn struct {
 // BeginTurn is called when this process has got a lock on the keys whose turn ends then, before its waiter leaves.
 func (q *Queue) BeginTurn(keys []any, ends, now time.Time) *Turn {
 	q.sweep(now)
+	q.EndTurns(keys)
 	t := &Turn{keys: make([]string, len(keys)), ends: ends}
 	for i, key := range keys {
 		t.keys[i] = key.(string)
-		g := q.of(t.keys[i], now)
-		if g.turn != nil { // Of a lock that was lost.
-			q.EndTurn(g.turn)
-		}
-		g.turn = t
+		q.of(t.keys[i], now).turn = t
 	}
 	return t
+}
+
+// EndTurns is called when this process has got a lock on the keys: one that it had on any of them was lost.
+func (q *Queue) EndTurns(keys []any) {
+	for _, key := range keys {
+		if g := q.byKey[key.(string)]; g != nil && g.turn != nil {
+			q.EndTurn(g.turn)
+		}
+	}
 }
 
 // turnOf is the turn that w takes part in; nil if there is none.
