@@ -135,8 +135,8 @@ func (rd *round) voted(i int, out *node.Outcome, e lease.Effect, at time.Time) {
 
 // tick is the timer.
 func (rd *round) tick() {
+	defer rd.r.interrupt() // Behind what it decides: a caller that asks after that looks, in exchange.
 	now := time.Now()
-	rd.r.interrupt()
 	rd.mu.Lock()
 	e := rd.rules.Tick(now)
 	if e.Has(lease.StoodStill) {
@@ -249,10 +249,17 @@ func (rd *round) enqueue(req *node.Request, first bool, now time.Time) (err erro
 
 // exchange has a caller that is alone write and read, until the round is done or the node interrupted.
 func (rd *round) exchange() {
-	if rd.alone {
-		rd.r.nodes[0].Exchange()
-		rd.alone = false
+	if !rd.alone {
+		return
 	}
+	n := rd.r.nodes[0]
+	select {
+	case <-rd.decided:
+		n.Interrupt() // It could not ask before its time was over.
+	default: // tick interrupts it.
+	}
+	n.Exchange()
+	rd.alone = false
 }
 
 // interruptedBy has the exchange end when ctx or the Redlock does. stop is to be called after it.
