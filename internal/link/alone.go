@@ -116,8 +116,8 @@ func (a *alone) goOn() {
 	}
 }
 
-// answered takes what a reply has come to, and says what whoever has read it does next. link.mu is held.
-func (a *alone) answered(e node.Effect, at time.Time) next {
+// answered takes what a reply to q has come to, and says what whoever has read it does next. link.mu is held.
+func (a *alone) answered(q *node.Request, e node.Effect, at time.Time) next {
 	n, c := a.p.link.rules, a.p.c
 	if a.reads {
 		a.last = at
@@ -127,7 +127,7 @@ func (a *alone) answered(e node.Effect, at time.Time) next {
 		return rests // If it goes once more, the writer and the reader see to that.
 	}
 	switch {
-	case e == node.Goes:
+	case e != node.Told, q.Kind == node.Aside: // By what was asked aside the watchdog does not stay awake.
 		return readsOn
 	case n.Backlog() > 0:
 		a.row = 0

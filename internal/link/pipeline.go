@@ -104,7 +104,7 @@ func (p *pipeline) take(reply any, err error, now time.Time) (q *node.Request, o
 	case p.wrongServer != nil:
 		then = ends
 	case l.Single:
-		then = p.alone.answered(effect, now)
+		then = p.alone.answered(q, effect, now)
 	}
 	return q, out, effect, then
 }
