@@ -3,6 +3,8 @@ package redlock
 import (
 	"context"
 	"net"
+	"runtime"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -84,4 +86,39 @@ func cycleOf(t *testing.T, r *Redlock) {
 	l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
 	require.NoError(t, err)
 	require.NoError(t, l.Unlock(t.Context()))
+}
+
+// The user's code ends the caller, by a panic or as FailNow does, when nobody else reads.
+func TestAloneCallerThatIsEndedByTheUsersCode(t *testing.T) {
+	for name, end := range map[string]func(){"panic": func() { panic("Done") }, "Goexit": runtime.Goexit} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
+				r := newOver(t, dialed(c), WithNodeTimeout(20*time.Millisecond))
+				for range 5 {
+					cycleOf(t, r)
+				}
+				var call sync.WaitGroup
+				call.Go(func() {
+					defer func() { _ = recover() }()
+					_, _ = r.TryLock(endsAtDone{t.Context(), end}, []string{"b"}, time.Minute)
+				})
+				call.Wait()
+				for range 5 {
+					cycleOf(t, r)
+				}
+				assert.EqualValues(t, 1, r.nodes[0].Stats().Connects)
+			})
+		})
+	}
+}
+
+type endsAtDone struct {
+	context.Context //nolint:containedctx // It is one itself.
+
+	end func()
+}
+
+func (c endsAtDone) Done() <-chan struct{} {
+	c.end()
+	return nil
 }

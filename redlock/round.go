@@ -262,6 +262,20 @@ func (rd *round) exchange() {
 	rd.alone = false
 }
 
+// exchangeFor is exchange for a caller that waits for as long as ctx and the Redlock do. The context is the user's code:
+// however that ends, nobody else reads.
+func (rd *round) exchangeFor(ctx context.Context, closing <-chan struct{}) {
+	if !rd.alone {
+		return
+	}
+	stop := func() bool { return false }
+	defer func() {
+		rd.exchange()
+		stop()
+	}()
+	stop = rd.interruptedBy(ctx, closing)
+}
+
 // interruptedBy has the exchange end when ctx or the Redlock does. stop is to be called after it.
 func (rd *round) interruptedBy(ctx context.Context, closing <-chan struct{}) (stop func() bool) {
 	n := rd.r.nodes[0]
@@ -329,10 +343,7 @@ func (rd *round) nextTaskLocked() *node.Task {
 // wait returns when the round is done, or with an error when ctx or the Redlock ended first. Votes still
 // come in then, until the round settles.
 func (rd *round) wait(ctx context.Context, closing <-chan struct{}) (ended error) {
-	if rd.alone {
-		defer rd.interruptedBy(ctx, closing)()
-	}
-	rd.exchange()
+	rd.exchangeFor(ctx, closing)
 	select {
 	case <-rd.decided:
 		return nil

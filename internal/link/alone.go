@@ -76,16 +76,21 @@ func (a *alone) isUnused() bool {
 // Exchange writes the request, and reads until its answer has been delivered, or somebody else is to read it.
 func (l *Link) Exchange() {
 	p := l.caller
-	a := &p.alone
+	defer p.alone.leave() // Also if the user's code, which hears of the answer, ends this goroutine.
 	written := p.put() == nil
 	l.mu.Lock()
 	p.writing = false
 	l.finish()
 	for written && p.wire.Await() {
 		if then, _ := p.answer(p.wire.Receive(0)); then != readsOn {
-			break
+			return
 		}
 	}
+}
+
+// leave has a caller read no more. The reader goes on if there may be something to read.
+func (a *alone) leave() {
+	p, l := a.p, a.p.link
 	l.mu.Lock()
 	defer l.finish()
 	a.reads = false
