@@ -173,3 +173,28 @@ func TestReleaseWithoutTheScriptSaysWhoHoldsTheLock(t *testing.T) {
 		})
 	}
 }
+
+// That the server has no such command is not why a connection ends on which nothing else was answered.
+func TestOldServerThatHangsUpHasNotSaidWhy(t *testing.T) {
+	for name, nodes := range map[string]func(c *testcluster.Cluster) []redlock.Node{
+		"a pool": testkit.NodesOf,
+		"an address": func(c *testcluster.Cluster) []redlock.Node {
+			nodes, _ := testkit.ReadBy(c)
+			return nodes
+		},
+	} {
+		var rec recorder
+		runInBubble(t, name, 1, func(t *testing.T, c *testcluster.Cluster) {
+			n := c.Nodes[0]
+			require.NoError(t, n.SetOld(true))
+			warm(t, newOver(t, nodes(c), redlock.WithHook(rec.Hook)))
+			for range 2 {
+				n.Proxy().Kill()
+				time.Sleep(time.Second)
+			}
+			downs := rec.TakeOf(redlock.EventNodeDown)
+			require.Len(t, downs, 2)
+			assert.NotContains(t, downs[1].Err.Error(), "the server said")
+		})
+	}
+}

@@ -31,6 +31,7 @@ func (w *Wire) Run(ctx context.Context, steps []Step) error {
 			return w.explainUnknown(ctx, err)
 		}
 	}
+	w.said = "" // A question that the server refuses is not why it hangs up later.
 	return nil
 }
 
