@@ -163,7 +163,7 @@ func (a *acquisition) won(rd *round, number int) *Lock {
 	l := &Lock{r: a.r, o: a.o, claim: rd.claim, attempts: int32(number), terms: a.terms, rules: rd.rules.Got()}
 	if a.turn > 0 {
 		a.beginTurn(l, rd)
-	} else if !a.r.line.IsEmpty() {
+	} else if a.r.hasTurns.Load() {
 		a.r.line.Do(func(q *waiting.Queue, _ time.Time) { q.EndTurns(a.keys) })
 	}
 	a.r.watch.Add(l, &l.entry)

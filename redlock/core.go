@@ -52,6 +52,7 @@ type core struct {
 	calls *calls.Group
 
 	lastTerms atomic.Pointer[terms]
+	hasTurns  atomic.Bool // somebody has taken part in one
 }
 
 func (co *core) wall() time.Duration { return time.Duration(co.wallOffset.Load()) }

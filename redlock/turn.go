@@ -35,6 +35,9 @@ func (a *acquisition) beginTurn(l *Lock, rd *round) {
 	now := time.Now()
 	t := &turn{r: a.r, claim: l.claim, rules: rd.rules.NewTurn(a.turn, now)}
 	t.current.Store(l)
+	if !a.r.hasTurns.Load() { // Those who only read it are on other processors.
+		a.r.hasTurns.Store(true)
+	}
 	l.share = &share{turn: t, fence: t.rules.Fence()}
 	a.r.line.Do(func(q *waiting.Queue, at time.Time) { t.place = q.BeginTurn(l.claim.keys, now.Add(a.turn), at) })
 	t.timer = time.AfterFunc(a.turn, t.end)
