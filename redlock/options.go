@@ -275,9 +275,8 @@ func WithMaxHold(d time.Duration) Option {
 // handle.
 //
 // Callers that are first in line and want other resources, a shorter ttl or a longer fence life than the lock has, or have
-// no such option, end the turn. TryLock takes no part,
-// as do calls that do not wait in line: those WithPolling, and with a retry count of 0. Whoever polls, such as clients of
-// other libraries, finds the resource free only between two turns.
+// no such option, end the turn. TryLock takes no part, nor do calls that do not wait in line: those WithPolling, and with
+// a retry count of 0. Whoever polls, such as clients of other libraries, finds the resource free only between two turns.
 //
 // d must not be negative, nor exceed a tenth of the validity: one that New was given is cut to that. It takes no
 // [WithMinHold]. Good values are 5 ms to 20 ms. Default 0: none.
