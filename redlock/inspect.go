@@ -194,36 +194,28 @@ func (r *Redlock) Inspect(ctx context.Context, resource string) (Inspection, err
 // isFree returns nil once a quorum of nodes has said that it has no key of resource, or that of a lock whose label is
 // owner. A lock that was got before the call, and is held, is on a node of any quorum. It does not wait for the others.
 func (r *Redlock) isFree(ctx context.Context, resource, owner string) error {
-	var on target
-	if err := on.aim(r.defaults.prefix, []string{resource}); err != nil {
+	if err := r.connected(ctx); err != nil {
 		return err
-	}
-	if err := r.calls.Enter(); err != nil {
-		return err
-	}
-	defer r.calls.Exit()
-	if ended := r.connected(ctx); ended != nil {
-		return ended
 	}
 	asking, cancel := context.WithCancel(ctx)
 	defer cancel()
-	cmd, answers := inspectCommand(on.keys[0]), make(chan node.Outcome, len(r.nodes))
+	answers := make(chan node.Outcome, len(r.nodes))
 	for _, n := range r.nodes {
-		go func() { answers <- n.Call(asking, cmd, r.defaults.nodeTimeout) }()
+		go func() { answers <- n.Call(asking, inspectCommand(r.defaults.prefix+resource), r.defaults.nodeTimeout) }()
 	}
 	free, taken := 0, 0
 	for range r.nodes {
 		switch out := <-answers; {
 		case out.Err != nil:
-		case out.Holder != nil && out.Holder.Owner != owner:
-			taken++
-		default:
+		case out.Holder == nil || out.Holder.Owner == owner:
 			free++
+		default:
+			taken++
 		}
-		switch {
-		case free == r.need:
+		if free == r.need {
 			return nil
-		case taken > len(r.nodes)-r.need:
+		}
+		if taken > len(r.nodes)-r.need {
 			return ErrTaken
 		}
 	}

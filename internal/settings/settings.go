@@ -61,10 +61,14 @@ var SetDifferences func(label string, names, answers []string) (differences any)
 var Slot func(since *calls.Since, k int) (option any)
 
 // Plain returns a redlock.Option for a lock that is only about who is next: without a fence, a min hold, a max hold, a
-// stop time and a turn, whatever other options say. Package shared has such a lock, in which nobody works.
+// stop time and turns, whatever other options say. Package shared has such a lock, in which nobody works.
 var Plain func() (option any)
 
 // IsFree returns nil if no lock on the resource is held that was got before the call, or one whose label is owner. A
-// quorum of nodes has said so. It waits no longer for a slow minority than TryLock does; redlock.Redlock.Inspect waits for
-// all nodes. Otherwise the error matches redlock.ErrTaken or redlock.ErrNoQuorum, or is that of ctx or redlock.ErrClosed.
+// quorum of nodes has said so, of which it waits for no slow minority, as redlock.Redlock.Inspect does. Otherwise the error
+// matches redlock.ErrTaken or redlock.ErrNoQuorum, or is that of ctx. The caller has entered (see Enter).
 var IsFree func(ctx context.Context, r any, resource, owner string) error
+
+// Holds returns the first of the resources that a lock in ctx holds: a call that waits for it fails with
+// redlock.ErrAlreadyHeld.
+var Holds func(ctx context.Context, r any, resources []string) (resource string, found bool)

@@ -94,7 +94,7 @@ func BenchmarkWriterAmongReaders(b *testing.B) {
 	for b.Loop() {
 		time.Sleep(work)
 		start := time.Now()
-		require.NoError(b, m.Do(ctx, func(context.Context, *shared.Writer) error {
+		require.NoError(b, m.Do(ctx, func(context.Context, *redlock.Lock) error {
 			waits = append(waits, time.Since(start))
 			time.Sleep(time.Millisecond)
 			return nil

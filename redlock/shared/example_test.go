@@ -29,7 +29,7 @@ func Example() {
 		log.Fatal(err)
 	}
 
-	err = prices.Do(ctx, func(ctx context.Context, _ *shared.Writer) error {
+	err = prices.Do(ctx, func(ctx context.Context, _ *redlock.Lock) error {
 		fmt.Println("nobody reads or changes them but me")
 		return nil
 	})
@@ -86,7 +86,7 @@ func ExampleMutex_TryLock() {
 
 // Do extends the lock while its function runs, and releases it.
 func ExampleMutex_Do() {
-	err := newMutexOf("schema").Do(ctx, func(ctx context.Context, w *shared.Writer) error {
+	err := newMutexOf("schema").Do(ctx, func(ctx context.Context, w *redlock.Lock) error {
 		fmt.Println("held:", w.Err() == nil)
 		return nil
 	})
@@ -178,22 +178,6 @@ func ExampleReader_Until() {
 	// Output: true
 }
 
-// What was got without waiting is released as by RDo.
-func ExampleReader_Do() {
-	rd, err := newMutexOf("feed").TryRLock(ctx)
-	if err != nil {
-		log.Fatal(err)
-	}
-	err = rd.Do(ctx, func(ctx context.Context, rd *shared.Reader) error {
-		fmt.Println("held:", rd.Err() == nil)
-		return nil
-	})
-	fmt.Println(err, rd.Err())
-	// Output:
-	// held: true
-	// <nil> redlock: lock lost
-}
-
 // Work that goes on beyond a function ends when the reader does.
 func ExampleReader_Context() {
 	rd, err := newMutexOf("stream").RLock(ctx)
@@ -224,7 +208,7 @@ func ExampleReader_Fence() {
 		log.Fatal(err)
 	}
 	// It is suspended here, before it fills the cache.
-	err = product.Do(ctx, func(_ context.Context, w *shared.Writer) error {
+	err = product.Do(ctx, func(_ context.Context, w *redlock.Lock) error {
 		return cache.Do(w.Fence(), func() error { fmt.Println("the cache is emptied"); return nil })
 	})
 	if err != nil {
@@ -235,41 +219,6 @@ func ExampleReader_Fence() {
 	// Output:
 	// the cache is emptied
 	// true
-}
-
-// What was locked without waiting is kept and released as by Do of the Mutex.
-func ExampleWriter_Do() {
-	w, err := newMutexOf("menu").TryLock(ctx)
-	if err != nil {
-		log.Fatal(err)
-	}
-	err = w.Do(ctx, func(_ context.Context, w *shared.Writer) error {
-		fmt.Println("held:", w.Err() == nil)
-		return nil
-	})
-	fmt.Println(err, w.Err())
-	// Output:
-	// held: true
-	// <nil> redlock: lock lost
-}
-
-// A lock may be kept beyond a function.
-func ExampleWriter_KeepAlive() {
-	plan := newMutexOf("plan")
-	w, err := plan.Lock(ctx)
-	if err != nil {
-		log.Fatal(err)
-	}
-	kept := w.KeepAlive(ctx)
-	_, err = plan.RLock(kept)
-	fmt.Println("to read it as well:", errors.Is(err, redlock.ErrAlreadyHeld))
-	if err := w.Unlock(ctx); err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println(context.Cause(kept))
-	// Output:
-	// to read it as well: true
-	// context canceled
 }
 
 // What the examples use and do not make themselves. A program has addresses of real servers.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/seed6c881748/redlock/internal/settings"
@@ -14,145 +13,113 @@ import (
 	"github.com/seed6c881748/redlock/redlock/semaphore"
 )
 
-// MaxReaders is how many Mutexes of a name, so processes, may have readers at the same time; others wait. It is no option,
-// and must not change between versions: a writer with a smaller one would not see readers on the slots above it.
-const MaxReaders = 32
-
-// turn is for how long readers of a process may join those that are there without a look whether a writer waits.
-const turn = 10 * time.Millisecond
-
-// turnstileTTL is for how long a process that is killed while it waits at the turnstile keeps others from it.
-const turnstileTTL = 2 * time.Second
-
-// What the turnstile's lock says of its holder: a writer, which waits for the readers to go, or one reader among others.
 const (
-	writing = "writer"
-	reading = "reader"
+	// MaxReaders is how many Mutexes of a name, so processes, may have readers at the same time; others wait. It must not
+	// change between versions: a writer with a smaller one would not exclude readers on the slots above.
+	MaxReaders = 32
+
+	turn         = 10 * time.Millisecond // for how long after a look for writers readers may join others
+	turnstileTTL = 2 * time.Second       // for how long who is killed at the turnstile holds up others
+
+	// The labels of those at the turnstile.
+	writing, reading = "writer", "reader"
 )
 
 // A Mutex is a name that many may read at a time, or one may write. It is safe for concurrent use. Only [New] makes one:
 // the methods of a nil or zero Mutex fail with an error. A process needs one for each name, as its readers share
-// what they hold.
-//
-// It has no Close. Goroutines that it needs are there only while callers wait, and closing its Redlock ends their wait.
+// a lock. It has no Close: closing its Redlock ends all waits.
 type Mutex struct {
-	of        contextKey
+	key
 	ttl       time.Duration
-	opts      []redlock.Option // of the locks on slots, a reader's one or a writer's all
-	waits     []redlock.Option // and of those that wait, for as long as their context allows
+	opts      []redlock.Option // of the locks on slots
+	patient   []redlock.Option // opts, to wait until the context ends
 	slots     []string
-	permits   *semaphore.Semaphore // the same slots, for a reader that has to wait for one
-	turnstile []string             // one resource, which a writer holds while it waits, and a reader while it waits for a slot
+	permits   *semaphore.Semaphore // the same slots, for a reader that waits for any of them
+	turnstile []string
 
-	writers atomic.Int32 // of this process, which wait
-
-	mu      sync.Mutex // guards what follows; before a lock's
-	current *permit    // which readers may join; nil before the first one
-	looked  time.Time  // when no writer waited
-	entry   *entry     // of readers that are about to come in; nil: none
+	mu              sync.Mutex // before a lock's
+	permit          *permit    // the latest; nil before the first
+	looked          time.Time  // when no writer was at the turnstile
+	asking, waiting *flight    // nil: none
 }
 
-// contextKey is the key of what a context has of a Mutex. Two Mutexes of a process with one name are the same here.
-type contextKey struct {
+// A key is that of a context's Reader. All Mutexes with one name and one Redlock have the same.
+type key struct {
 	r    *redlock.Redlock
 	name string
 }
 
-// New returns a Mutex for name over the nodes of r. What a reader or a writer has lives for ttl unless it is extended: a
-// process that is killed keeps others out for no longer. It does no I/O. The error says which argument is wrong, and how.
+// New returns a Mutex for name over the nodes of r. A killed process keeps others out for ttl at most. New does no I/O.
+// The error says which argument is wrong, and how.
 //
 // opts are those of the locks, see the package documentation. Options about retries and WithWait, also those of r, have no
-// effect on Lock and RLock: they wait until their context ends.
+// effect on Lock and RLock.
 func New(r *redlock.Redlock, name string, ttl time.Duration, opts ...redlock.Option) (*Mutex, error) {
 	if name == "" {
 		return nil, errors.New("shared: empty name")
 	}
-	m := &Mutex{of: contextKey{r, name}, ttl: ttl, opts: slices.Clip(opts), turnstile: []string{name + "#t"}}
-	slots := name + "#r"
-	m.slots = semaphore.Slots(slots, MaxReaders)
-	m.waits = slices.Clip(append(m.opts, redlock.WithRetryCount(-1), redlock.WithRetryIf(func(error) bool { return true }),
+	m := &Mutex{key: key{r, name}, ttl: ttl, opts: slices.Clip(opts), turnstile: []string{name + "#t"}}
+	m.slots = semaphore.Slots(name+"#r", MaxReaders)
+	m.patient = slices.Clip(append(m.opts, redlock.WithRetryCount(-1), redlock.WithRetryIf(func(error) bool { return true }),
 		redlock.WithRetryBackoff(func(int) time.Duration { return 200 * time.Millisecond })))
 
 	// A call whose context has ended checks its other arguments first, and sends nothing.
 	ended, end := context.WithCancel(context.Background())
 	end()
-	if _, err := r.TryLock(ended, m.slots, ttl, m.opts...); !errors.Is(err, context.Canceled) {
-		return nil, fmt.Errorf("shared %q: %w", name, err)
+	_, err := r.TryLock(ended, m.slots, ttl, m.opts...)
+	if !errors.Is(err, context.Canceled) {
+		return nil, fmt.Errorf("%v: %w", m, err)
 	}
-	var err error
-	m.permits, err = semaphore.New(r, slots, MaxReaders, ttl, m.opts...)
+	m.permits, err = semaphore.New(r, name+"#r", MaxReaders, ttl, m.opts...)
 	return m, err
 }
 
-// through calls get at the turnstile, with a context that ends if the turnstile is lost: then it stands there once more.
-// It passes it on when get has returned. Nobody waits for that but whoever is next there, and Close of the Redlock.
+// through calls get at the turnstile, with a context that ends if that is lost. Then it stands in line again.
 func (m *Mutex) through(ctx context.Context, as string, get func(at context.Context) error) error {
-	opts := append(slices.Clip(m.waits), settings.Plain().(redlock.Option), redlock.WithOwner(as))
+	opts := append(m.patient, settings.Plain().(redlock.Option), redlock.WithOwner(as))
 	for {
-		turnstile, err := m.of.r.Lock(ctx, m.turnstile, min(turnstileTTL, m.ttl), opts...)
+		turnstile, err := m.r.Lock(ctx, m.turnstile, min(turnstileTTL, m.ttl), opts...)
 		if err != nil {
 			return err
 		}
 		at := turnstile.KeepAlive(ctx)
 		err = get(at)
-		isOver := err == nil || ctx.Err() != nil || at.Err() == nil || errors.Is(err, redlock.ErrClosed)
-		exit := settings.Enter(m.of.r)
-		go func() {
+		isLost := at.Err() != nil && ctx.Err() == nil
+		exit := settings.Enter(m.r)
+		go func() { // The caller need not wait for the release.
 			defer exit()
 			_ = turnstile.Unlock(ctx)
 		}()
-		if isOver {
+		if err == nil || !isLost {
 			return err
 		}
 	}
 }
 
-// within returns a context in which the same name is refused as long as held is.
-func (k contextKey) within(ctx context.Context, held interface{ Err() error }) context.Context {
-	return context.WithValue(ctx, k, held)
-}
-
-// refuse says why a call cannot begin, nil if it can. hasWork is false of a Do without a function.
-func (m *Mutex) refuse(ctx context.Context, hasWork bool) error {
+// refuse says why a call cannot begin, nil if it can.
+func (m *Mutex) refuse(ctx context.Context) error {
 	switch {
-	case m == nil || m.of.r == nil:
-		return acquireError{errors.New("shared: make it with New")}
+	case m == nil || m.r == nil:
+		return fmt.Errorf("%w: shared: make it with New", redlock.ErrNotAcquired)
 	case ctx == nil:
-		return m.failed(errors.New("nil context"), nil)
-	case !hasWork:
-		return m.failed(errors.New("nil function"), nil)
+		return m.failed(errors.New("nil context"))
 	case ctx.Err() != nil:
-		return m.failed(ctx.Err(), nil)
+		return m.failed(ctx.Err())
 	}
-	if held, ok := ctx.Value(m.of).(interface{ Err() error }); ok && held.Err() == nil {
-		return m.failed(fmt.Errorf("%w: this call would wait for what its own caller has", redlock.ErrAlreadyHeld), nil)
+	rd, _ := ctx.Value(m.key).(*Reader)
+	if _, held := settings.Holds(ctx, m.r, m.slots); held || rd != nil && rd.Err() == nil {
+		return m.failed(redlock.ErrAlreadyHeld)
 	}
 	return nil
 }
 
-// acquireError is the error of a call that has got nothing.
-type acquireError struct{ error }
-
-func (e acquireError) Is(target error) bool { return target == redlock.ErrNotAcquired }
-
-func (e acquireError) Unwrap() error { return e.error }
-
-// failed returns the error of a call that ends because of cause. last is what was seen before that, if anything was.
-func (m *Mutex) failed(cause, last error) error {
-	if last == nil {
-		return acquireError{fmt.Errorf("shared %q: %w", m.of.name, cause)}
+// failed returns the error of a call that has got nothing because of err; nil if it has.
+func (m *Mutex) failed(err error) error {
+	if err == nil {
+		return nil
 	}
-	return acquireError{fmt.Errorf("shared %q: %w; last attempt: %w", m.of.name, cause, last)}
+	return fmt.Errorf("%w: %v: %w", redlock.ErrNotAcquired, m, err)
 }
-
-// workError is an error of Do's function that matches ErrNotAcquired, which the error of Do must not: it was called.
-type workError struct{ error }
-
-func (e workError) Is(target error) bool {
-	return target != redlock.ErrNotAcquired && errors.Is(e.error, target)
-}
-
-func (e workError) As(target any) bool { return errors.As(e.error, target) }
 
 // Format prints the name, whatever the verb. Without it, fmt would print the fields.
-func (m *Mutex) Format(f fmt.State, _ rune) { _, _ = fmt.Fprintf(f, "shared %q", m.of.name) }
+func (m *Mutex) Format(f fmt.State, _ rune) { _, _ = fmt.Fprintf(f, "shared %q", m.name) }

@@ -1,6 +1,7 @@
 package shared
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -10,28 +11,29 @@ import (
 	"github.com/seed6c881748/redlock/redlock"
 )
 
-// A permit is a lock on a slot, which readers of this process share.
+// A permit is a lock on one slot, which readers of this process share.
 type permit struct {
 	lock    *redlock.Lock
 	kept    context.Context //nolint:containedctx // Of the lock's KeepAlive: it is that of no call.
-	readers int             // guarded by the Mutex's mu
+	readers int             // guarded by the Mutex's mu; the last one releases the lock
 }
 
-// isOpen reports whether the permit is held and extended, so that readers may join. The Mutex's mu is held.
-func (p *permit) isOpen() bool {
-	return p != nil && p.readers > 0 && p.kept.Err() == nil && p.lock.Err() == nil
+// join counts one more reader, and reports whether there was another whom it may join. The Mutex's mu is held.
+func (p *permit) join() bool {
+	if p == nil || p.readers == 0 || p.kept.Err() != nil || p.lock.Err() != nil {
+		return false
+	}
+	p.readers++
+	return true
 }
 
-// An entry is the way in of all readers of this process that come at the same time: one of them would do, and all get in.
-type entry struct {
-	cancel context.CancelFunc
-	asked  chan struct{} // closed once it was refused, and goes to the turnstile
-	done   chan struct{} // closed at its end
-
-	// Guarded by the Mutex's mu; those from refusal on are not changed once asked, or done, is closed.
-	readers int // that wait for it
-	patient int // of them, who wait after a refusal, too
-	refusal error
+// A flight gets a permit for all readers of this process that want one at the same time. It goes on as long as one of them
+// waits. The Mutex's mu guards it.
+type flight struct {
+	ctx     context.Context //nolint:containedctx // Of all of them.
+	cancel  context.CancelFunc
+	callers int
+	done    chan struct{} // closed with permit or err set
 	permit  *permit
 	err     error
 }
@@ -40,201 +42,145 @@ type entry struct {
 // it and came before.
 //
 // After success nobody writes until the Reader's Unlock, or until its Context ends: what the readers of a process share is
-// extended as long as one of them is in. After an error nothing is held. Every error matches [redlock.ErrNotAcquired].
-// It also matches
+// extended. After an error nothing is held. Every error matches [redlock.ErrNotAcquired]. It also matches
 //
-//   - the context's error if ctx ended first, and ErrTaken or ErrNoQuorum, whichever the first attempt saw;
+//   - the context's error if ctx ended first, and ErrTaken or ErrNoQuorum, whichever its first attempt saw;
 //   - ErrClosed after Close of the Redlock;
-//   - ErrAlreadyHeld if ctx is derived from the context of a Reader or Writer of this name that is held. A second RLock
-//     would wait for a writer that came in between, and the writer for the first one.
+//   - ErrAlreadyHeld if ctx comes from the Context, Do or KeepAlive of who reads or writes the name. A second RLock would
+//     wait for a writer that came in between, and the writer for the first one.
 func (m *Mutex) RLock(ctx context.Context) (*Reader, error) {
-	if err := m.refuse(ctx, true); err != nil {
+	if err := m.refuse(ctx); err != nil {
 		return nil, err
 	}
-	return m.enter(ctx, true)
+	rd, refusal := m.enter(ctx, &m.asking, m.ask)
+	if refusal == nil {
+		return rd, nil
+	}
+	rd, err := m.enter(ctx, &m.waiting, m.wait)
+	if err != nil && err == ctx.Err() {
+		err = fmt.Errorf("%w; at first: %w", err, refusal)
+	}
+	return rd, m.failed(err)
 }
 
-// TryRLock locks the name for reading if nobody writes or waits to write. It takes two round trips at most.
-//
-// Every error matches [redlock.ErrNotAcquired], and ErrTaken, ErrNoQuorum, ErrClosed or the context's error. With 32
-// processes that have readers it is ErrTaken, and with fewer it may be: it tries one slot. It matches ErrAlreadyHeld as the
-// error of RLock does.
+// TryRLock locks the name for reading if nobody writes or waits to write. It takes two round trips at most. Its errors are
+// those of RLock without waiting: ErrTaken with 32 processes that have readers, and with fewer it may be, as it tries one
+// slot.
 func (m *Mutex) TryRLock(ctx context.Context) (*Reader, error) {
-	if err := m.refuse(ctx, true); err != nil {
+	if err := m.refuse(ctx); err != nil {
 		return nil, err
 	}
-	return m.enter(ctx, false)
+	rd, err := m.enter(ctx, &m.asking, m.ask)
+	return rd, m.failed(err)
 }
 
-// enter gets a reader in: by what readers of this process have, if the last look for a writer is not long ago, or by
-// an entry. One that is patient waits for its turn.
-func (m *Mutex) enter(ctx context.Context, patient bool) (*Reader, error) {
+// enter has a reader join those that are there, if the last look for writers is not long ago, or else those of the flight
+// at the given place: it makes one with get if there is none. Its error is get's or that of ctx.
+func (m *Mutex) enter(ctx context.Context, at **flight, get func(context.Context) (*permit, error)) (*Reader, error) {
 	m.mu.Lock()
-	if p := m.current; p.isOpen() && m.writers.Load() == 0 && time.Since(m.looked) < turn {
-		p.readers++
-		m.mu.Unlock()
-		return newReader(m, p), nil
+	defer m.mu.Unlock()
+	if time.Since(m.looked) < turn && m.permit.join() {
+		return newReader(m, m.permit), nil
 	}
-	e := m.entry
-	if e == nil {
-		e = m.begin() //nolint:contextcheck // It goes on for others, too.
+	f := *at
+	if f == nil {
+		f = &flight{done: make(chan struct{})}
+		f.ctx, f.cancel = context.WithCancel(context.WithoutCancel(ctx))
+		*at = f
+		go m.fly(f, at, get)
 	}
-	e.readers++
-	asked := e.asked
-	if patient {
-		e.patient++
-		asked = nil
-	}
+	f.callers++
 	m.mu.Unlock()
 	select {
-	case <-e.done:
-	case <-asked:
+	case <-f.done:
 	case <-ctx.Done():
 	}
-	if left, refusal := m.leave(e, patient); left {
-		if ctx.Err() != nil {
-			return nil, m.failed(ctx.Err(), refusal)
-		}
-		return nil, m.failed(refusal, nil)
-	}
-	if e.err != nil {
-		return nil, e.err
-	}
-	return newReader(m, e.permit), nil
-}
-
-// begin begins an entry, which goes on until it succeeds or nobody waits for it. m.mu is held.
-func (m *Mutex) begin() *entry {
-	ctx, cancel := context.WithCancel(context.Background())
-	e := &entry{cancel: cancel, asked: make(chan struct{}), done: make(chan struct{})}
-	m.entry = e
-	go func() {
-		defer settings.Enter(m.of.r)()
-		defer cancel()
-		l, err := m.ask(ctx, e)
-		if err != nil && m.refused(e, err) {
-			l, err = m.wait(ctx, e)
-		}
-		m.settle(ctx, e, l, err)
-	}()
-	return e
-}
-
-// leave takes a reader out of an entry, unless that has come to its end: then it gets what was won for it, as a call of
-// Lock would.
-func (m *Mutex) leave(e *entry, patient bool) (left bool, refusal error) {
 	m.mu.Lock()
-	defer m.mu.Unlock()
-	if e.isOver() {
-		return false, nil
+	if f.permit != nil { // Also if ctx has ended, as from a call of Lock.
+		return newReader(m, f.permit), nil
 	}
-	if patient {
-		e.patient--
+	if f.callers--; f.callers == 0 && *at == f {
+		f.cancel()
+		*at = nil
 	}
-	if e.readers--; e.readers == 0 {
-		e.cancel()
-		m.entry = nil
-	}
-	return true, e.refusal
+	return nil, cmp.Or(f.err, ctx.Err())
 }
 
-func (e *entry) isOver() bool { return e.permit != nil || e.err != nil }
-
-// ask looks whether a writer waits, and tries a slot if none does. If there is a permit, it returns none.
-func (m *Mutex) ask(ctx context.Context, e *entry) (*redlock.Lock, error) {
+// fly lets the callers of a flight in with what get gets.
+func (m *Mutex) fly(f *flight, at **flight, get func(context.Context) (*permit, error)) {
+	defer settings.Enter(m.r)()
+	defer f.cancel()
+	p, err := get(f.ctx)
 	m.mu.Lock()
-	looked, began := m.looked, time.Now()
+	f.permit, f.err = p, err
+	if *at == f {
+		*at = nil
+	}
+	if p != nil {
+		p.readers += f.callers - 1 // get has counted one.
+	}
+	isUnused := p != nil && p.readers == 0
+	close(f.done)
 	m.mu.Unlock()
-	if m.writers.Load() > 0 {
-		return nil, fmt.Errorf("%w: a writer of this process waits", redlock.ErrTaken)
+	if isUnused {
+		_ = p.lock.Unlock(f.ctx)
 	}
-	if began.Sub(looked) >= turn {
-		if err := settings.IsFree(ctx, m.of.r, m.turnstile[0], reading); err != nil {
+}
+
+// ask looks whether a writer is at the turnstile, and tries a slot if none is.
+func (m *Mutex) ask(ctx context.Context) (*permit, error) {
+	m.mu.Lock()
+	looked, now := m.looked, time.Now()
+	m.mu.Unlock()
+	if now.Sub(looked) >= turn {
+		if err := settings.IsFree(ctx, m.r, m.turnstile[0], reading); err != nil {
 			return nil, err
 		}
-		looked = began // A writer may have come since then, but not before.
+		if p := m.saw(now); p != nil { // A writer may have come since then.
+			return p, nil
+		}
 	}
-	if m.join(e, looked) {
-		return nil, nil
-	}
-	return m.of.r.TryLock(ctx, m.slots[rand.N(MaxReaders):][:1], m.ttl, m.opts...)
+	l, err := m.r.TryLock(ctx, m.slots[rand.N(MaxReaders):][:1], m.ttl, m.opts...)
+	return m.open(ctx, l), err
 }
 
-// refused tells those that are not patient that they are refused, and reports whether anybody waits on.
-func (m *Mutex) refused(e *entry, why error) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	e.refusal = why
-	if e.patient == 0 {
-		m.end(e, nil, why)
-		return false
-	}
-	close(e.asked)
-	return true
-}
-
-// wait stands at the turnstile, and waits there for a slot when it is its turn. If there is a permit by then, it returns
-// none.
-func (m *Mutex) wait(ctx context.Context, e *entry) (l *redlock.Lock, err error) {
+// wait stands at the turnstile, and waits there for any slot.
+func (m *Mutex) wait(ctx context.Context) (p *permit, err error) {
 	err = m.through(ctx, reading, func(at context.Context) error {
-		if m.join(e, time.Now()) {
+		if p = m.saw(time.Now()); p != nil {
 			return nil
 		}
-		p, no := m.permits.Acquire(at)
-		if no != nil {
-			return no
+		slot, err := m.permits.Acquire(at)
+		if err == nil {
+			p = m.open(ctx, slot.Lock)
 		}
-		l = p.Lock
-		return nil
+		return err
 	})
-	return l, err
+	return p, err
 }
 
-// join notes a moment at which no writer had the turnstile. It lets the readers of an entry in with those that are there,
-// and reports whether there are any.
-func (m *Mutex) join(e *entry, looked time.Time) bool {
+// saw notes that no writer was at the turnstile then, and joins the permit that is there. nil: there is none.
+func (m *Mutex) saw(at time.Time) *permit {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if looked.After(m.looked) {
-		m.looked = looked
+	if at.After(m.looked) {
+		m.looked = at
 	}
-	if !m.current.isOpen() {
-		return false
+	if !m.permit.join() {
+		return nil
 	}
-	m.end(e, m.current, nil)
-	return true
+	return m.permit
 }
 
-// settle ends an entry that has not ended yet. A lock that nobody waits for any more is given back.
-func (m *Mutex) settle(ctx context.Context, e *entry, l *redlock.Lock, err error) {
-	var p *permit
-	if l != nil {
-		p = &permit{lock: l, kept: l.KeepAlive(context.WithoutCancel(ctx))}
+// open returns the permit of a lock, with one reader; nil if there is none.
+func (m *Mutex) open(ctx context.Context, l *redlock.Lock) *permit {
+	if l == nil {
+		return nil
 	}
+	settings.Unused(l)
+	p := &permit{l, l.KeepAlive(context.WithoutCancel(ctx)), 1}
 	m.mu.Lock()
-	if !e.isOver() {
-		m.end(e, p, err)
-	}
-	unused := p != nil && p.readers == 0
-	if p != nil && !unused {
-		m.current = p
-	}
-	m.mu.Unlock()
-	if unused {
-		settings.Unused(l)
-		_ = l.Unlock(ctx)
-	}
-}
-
-// end has those that wait for an entry return, with a permit or because of an error. m.mu is held.
-func (m *Mutex) end(e *entry, p *permit, why error) {
-	if e.permit = p; p != nil {
-		p.readers += e.readers
-	} else {
-		e.err = m.failed(why, nil)
-	}
-	if m.entry == e { // If all have left, there may be a new one.
-		m.entry = nil
-	}
-	close(e.done)
+	defer m.mu.Unlock()
+	m.permit = p
+	return p
 }

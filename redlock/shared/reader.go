@@ -10,57 +10,54 @@ import (
 	"github.com/seed6c881748/redlock/redlock"
 )
 
-// A Reader is one who reads: nobody writes as long as it is held. The readers of a process share one lock, which is
-// extended until the last of them unlocks, by [redlock.Lock.KeepAlive]. A Reader is safe for concurrent use. Only a Mutex
-// makes one.
+// A Reader is one who reads: nobody writes as long as it is held. The readers of a process share one lock, which
+// [redlock.Lock.KeepAlive] extends until the last of them unlocks. It is safe for concurrent use. Only a Mutex makes one.
 type Reader struct {
 	m      *Mutex
-	p      *permit
+	permit *permit
 	ended  context.Context //nolint:containedctx // It ends with the reader, and is that of no call.
 	cancel context.CancelCauseFunc
 
-	// Guarded by m.mu.
-	released bool
-	last     bool  // it was the last one, and has released the permit
-	lost     error // how the permit had ended when it was released, nil if it had not
+	// Guarded by m.mu, and not changed once released.
+	released, last bool
+	loss           error // how the permit had ended before
 }
 
+// newReader returns one that p has counted.
 func newReader(m *Mutex, p *permit) *Reader {
-	rd := &Reader{m: m, p: p}
+	settings.Use(p.lock)
+	rd := &Reader{m: m, permit: p}
 	rd.ended, rd.cancel = context.WithCancelCause(p.kept)
 	return rd
 }
 
 // Until returns when the reader ends unless what it shares is extended, as it is, or released. See [redlock.Lock.Until].
-func (rd *Reader) Until() time.Time { return rd.p.lock.Until() }
+func (rd *Reader) Until() time.Time { return rd.permit.lock.Until() }
 
-// Err returns nil while the reader is held; [redlock.ErrExpired] or [redlock.ErrLost] once what it shares has ended, as
-// [redlock.Lock.Err] says; ErrLost after Unlock. It does no I/O. A nil may be out of date when Err returns it.
+// Err returns nil while the reader is held, ErrLost after Unlock, and otherwise what [redlock.Lock.Err] says of the lock.
 func (rd *Reader) Err() error {
 	rd.m.mu.Lock()
-	released := rd.released
-	rd.m.mu.Unlock()
-	if released {
+	defer rd.m.mu.Unlock()
+	if rd.released {
 		return redlock.ErrLost
 	}
-	return rd.p.lock.Err()
+	return rd.permit.lock.Err()
 }
 
 // Fence returns a number, with [redlock.WithFencing]: smaller than the fences of writers that come later, and larger than
 // those of writers that have been there. So a resource can refuse what was read before a write. Readers may have
 // the same, or any order among them. Without the option it is 0.
-func (rd *Reader) Fence() int64 { return rd.p.lock.Fence() }
+func (rd *Reader) Fence() int64 { return rd.permit.lock.Fence() }
 
-// Context returns a context derived from ctx that ends when the reader does. The cause of its end says why, as that of
-// [redlock.Lock.KeepAlive]: it ends at Until at the latest if no extension succeeds, and is context.Canceled after Unlock.
-// Lock and RLock of the same name refuse it while the reader is held. It panics if ctx is nil.
+// Context returns a context derived from ctx that ends when the reader does, at Until at the latest. The cause of its end
+// says why, as that of [redlock.Lock.KeepAlive]; it is context.Canceled after Unlock. It panics if ctx is nil.
 func (rd *Reader) Context(ctx context.Context) context.Context {
-	within, cancel := context.WithCancelCause(rd.m.of.within(ctx, rd))
+	within, cancel := context.WithCancelCause(context.WithValue(ctx, rd.m.key, rd))
+	end := func() { cancel(context.Cause(rd.ended)) }
 	if rd.ended.Err() != nil {
-		cancel(context.Cause(rd.ended))
-		return within
+		end()
 	}
-	stop := context.AfterFunc(rd.ended, func() { cancel(context.Cause(rd.ended)) })
+	stop := context.AfterFunc(rd.ended, end)
 	context.AfterFunc(within, func() { stop() })
 	return within
 }
@@ -71,74 +68,63 @@ func (rd *Reader) Context(ctx context.Context) context.Context {
 // release. Repeated after success it is nil. The error matches ErrExpired or ErrLost if the reader was over before, and
 // ErrNoQuorum if the release could not be confirmed; it goes on in the background. It ignores the end of ctx.
 func (rd *Reader) Unlock(ctx context.Context) error {
-	m, p := rd.m, rd.p
-	m.mu.Lock()
+	rd.m.mu.Lock()
 	if !rd.released {
-		rd.released, rd.lost = true, p.lock.Err()
-		p.readers--
-		rd.last = p.readers == 0 // From here on nobody joins it.
+		rd.permit.readers--
+		rd.released, rd.last, rd.loss = true, rd.permit.readers == 0, rd.permit.lock.Err()
 	}
-	last, lost := rd.last, rd.lost
-	m.mu.Unlock()
+	rd.m.mu.Unlock()
 	rd.cancel(context.Canceled)
-	if last {
-		return p.lock.Unlock(ctx)
+	if rd.last {
+		return rd.permit.lock.Unlock(ctx)
 	}
-	if lost != nil {
-		return fmt.Errorf("shared %q: %w", m.of.name, lost)
-	}
-	return nil
+	return rd.loss
 }
 
-// Do calls fn with the reader and a context that ends when the reader does, and unlocks it, also if fn panics. fn runs on
-// the caller's goroutine.
+// RDo locks the name for reading as RLock does, and calls fn with the reader and its Context. It unlocks in the end, also
+// if fn panics. fn runs on the caller's goroutine.
 //
-// If fn was not called, the error matches [redlock.ErrNotAcquired], though there was a reader: it had ended, or ctx had. It
-// is unlocked all the same, but if an argument is nil. If fn was called, Do returns its error, which never matches
-// ErrNotAcquired. ErrLost or ErrExpired is joined to it if the reader was lost before its release, even if fn succeeded:
-// somebody may have written meanwhile. If fn fails after its context has ended because of WithStopTime, WithMaxHold or
-// Close, the error matches ErrStopTime, ErrMaxHold or ErrClosed, too.
-func (rd *Reader) Do(ctx context.Context, fn func(ctx context.Context, rd *Reader) error) (err error) {
-	if ctx == nil || fn == nil {
-		return rd.m.failed(errors.New("nil context or function"), nil)
+// The error matches [redlock.ErrNotAcquired] if and only if fn was not called. Otherwise it is fn's, joined with how the
+// reader had ended before that: ErrLost or ErrExpired, even if fn succeeded; or, if it failed, ErrStopTime, ErrMaxHold or
+// ErrClosed.
+func (m *Mutex) RDo(ctx context.Context, fn func(ctx context.Context, rd *Reader) error) (err error) {
+	if fn == nil {
+		return m.failed(errors.New("nil function"))
 	}
-	defer settings.Enter(rd.m.of.r)() // Close waits for the function.
-	within := rd.Context(ctx)
+	rd, err := m.RLock(ctx)
+	if err != nil {
+		return err
+	}
+	defer settings.Enter(m.r)() // Close waits for the function.
 	defer func() {
 		why := context.Cause(rd.ended) //nolint:contextcheck // It says whether the reader has ended, not its caller.
-		if lost := rd.Unlock(ctx); errors.Is(lost, redlock.ErrLost) {
-			err = errors.Join(err, lost)
+		if loss := rd.Unlock(ctx); errors.Is(loss, redlock.ErrLost) {
+			err = errors.Join(err, loss)
 		}
 		if err != nil && why != nil && !errors.Is(why, context.Canceled) && !errors.Is(err, why) {
 			err = errors.Join(err, why)
 		}
 	}()
+	within := rd.Context(ctx)
 	if within.Err() != nil {
-		return rd.m.failed(context.Cause(within), nil)
+		return m.failed(context.Cause(within))
 	}
-	err = fn(within, rd)
-	if errors.Is(err, redlock.ErrNotAcquired) {
-		err = workError{err}
+	if err = fn(within, rd); errors.Is(err, redlock.ErrNotAcquired) {
+		return workError{err}
 	}
 	return err
 }
 
-// RDo locks the name for reading and calls fn, as [Reader.Do] does: fn's context ends when the reader does, and it is
-// unlocked in the end.
-//
-// If fn was not called, the error is RLock's, or that of [Reader.Do], and matches [redlock.ErrNotAcquired].
-func (m *Mutex) RDo(ctx context.Context, fn func(ctx context.Context, rd *Reader) error) error {
-	if err := m.refuse(ctx, fn != nil); err != nil {
-		return err
-	}
-	rd, err := m.enter(ctx, true)
-	if err != nil {
-		return err
-	}
-	return rd.Do(ctx, fn)
+// A workError is fn's, and matches ErrNotAcquired, as it comes from another lock.
+type workError struct{ error }
+
+func (e workError) Is(target error) bool {
+	return target != redlock.ErrNotAcquired && errors.Is(e.error, target)
 }
+
+func (e workError) As(target any) bool { return errors.As(e.error, target) }
 
 // Format prints, whatever the verb, the name and how the reader is. Without it, fmt would print the fields.
 func (rd *Reader) Format(f fmt.State, _ rune) {
-	_, _ = fmt.Fprintf(f, "shared %q: reader, error: %v", rd.m.of.name, rd.Err())
+	_, _ = fmt.Fprintf(f, "%v: reader, error: %v", rd.m, rd.Err())
 }

@@ -48,7 +48,7 @@ func rlock(t *testing.T, m *shared.Mutex) *shared.Reader {
 }
 
 // lock gets a writer, which may have to wait.
-func lock(t *testing.T, m *shared.Mutex) *shared.Writer {
+func lock(t *testing.T, m *shared.Mutex) *redlock.Lock {
 	t.Helper()
 	ctx, end := context.WithTimeout(t.Context(), patience)
 	defer end()
