@@ -191,17 +191,18 @@ func (r *Redlock) Inspect(ctx context.Context, resource string) (Inspection, err
 	return in, nil
 }
 
-// isFree returns nil once a quorum of nodes has said that it has no key of resource, or that of a lock whose label is
-// owner. A lock that was got before the call, and is held, is on a node of any quorum. It does not wait for the others.
+// isFree returns nil once a quorum of nodes has no key of resource, or one with the label owner. A lock that is held, and
+// was got before the call, is on a node of any quorum. Others are asked until ctx ends.
 func (r *Redlock) isFree(ctx context.Context, resource, owner string) error {
 	if err := r.connected(ctx); err != nil {
 		return err
 	}
-	asking, cancel := context.WithCancel(ctx)
-	defer cancel()
+	if r.calls.IsClosing() {
+		return ErrClosed
+	}
 	answers := make(chan node.Outcome, len(r.nodes))
 	for _, n := range r.nodes {
-		go func() { answers <- n.Call(asking, inspectCommand(r.defaults.prefix+resource), r.defaults.nodeTimeout) }()
+		go func() { answers <- n.Call(ctx, inspectCommand(r.defaults.prefix+resource), r.defaults.nodeTimeout) }()
 	}
 	free, taken := 0, 0
 	for range r.nodes {

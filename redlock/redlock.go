@@ -291,8 +291,13 @@ func init() {
 	settings.Plain = func() any {
 		return option(nil, func(o *options) { o.fencing, o.minHold, o.maxHold, o.stopTime, o.turn = false, 0, 0, 0, 0 })
 	}
-	settings.IsFree = func(ctx context.Context, r any, resource, owner string) error { return r.(*Redlock).isFree(ctx, resource, owner) }
-	settings.Holds = func(ctx context.Context, r any, resources []string) (string, bool) { return r.(*Redlock).holds(ctx, resources) }
+	settings.IsFree = func(ctx context.Context, r any, resource, owner string) error {
+		return r.(*Redlock).isFree(ctx, resource, owner)
+	}
+	settings.Holds = func(ctx context.Context, r any, resources []string) (held bool) {
+		_, held = r.(*Redlock).holds(ctx, resources)
+		return held
+	}
 	settings.SetDifferences = func(label string, names, answers []string) any { return setDifferences(label, names, answers) }
 	settings.Use = func(l any) { l.(*Lock).use() }
 	settings.Unused = func(l any) { l.(*Lock).claim.keptUntil.Store(nil) }

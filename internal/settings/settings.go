@@ -60,15 +60,12 @@ var SetDifferences func(label string, names, answers []string) (differences any)
 // go on for many callers, each of whom waits for moments.
 var Slot func(since *calls.Since, k int) (option any)
 
-// Plain returns a redlock.Option for a lock that is only about who is next: without a fence, a min hold, a max hold, a
-// stop time and turns, whatever other options say. Package shared has such a lock, in which nobody works.
+// Plain returns a redlock.Option for a lock in which nobody works: it clears fencing, turns, and limits of the hold.
 var Plain func() (option any)
 
-// IsFree returns nil if no lock on the resource is held that was got before the call, or one whose label is owner. A
-// quorum of nodes has said so, of which it waits for no slow minority, as redlock.Redlock.Inspect does. Otherwise the error
-// matches redlock.ErrTaken or redlock.ErrNoQuorum, or is that of ctx. The caller has entered (see Enter).
+// IsFree returns nil if a quorum of nodes has no lock on the resource, or one whose label is owner. It waits for no slow
+// minority. Otherwise the error matches redlock.ErrTaken, ErrNoQuorum or ErrClosed, or is that of ctx.
 var IsFree func(ctx context.Context, r any, resource, owner string) error
 
-// Holds returns the first of the resources that a lock in ctx holds: a call that waits for it fails with
-// redlock.ErrAlreadyHeld.
-var Holds func(ctx context.Context, r any, resources []string) (resource string, found bool)
+// Holds reports whether a lock in ctx holds one of the resources, as redlock.ErrAlreadyHeld says of a call.
+var Holds func(ctx context.Context, r any, resources []string) bool

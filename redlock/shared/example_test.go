@@ -13,7 +13,7 @@ import (
 	"github.com/seed6c881748/redlock/test/testkit"
 )
 
-// Many read, or one writes. doc.go has the same.
+// Many read, or one writes.
 func Example() {
 	prices, err := shared.New(r, "prices", 10*time.Second)
 	if err != nil {

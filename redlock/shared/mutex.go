@@ -13,21 +13,19 @@ import (
 	"github.com/seed6c881748/redlock/redlock/semaphore"
 )
 
+// MaxReaders is how many Mutexes of a name, so processes, may have readers at the same time; others wait. It must not
+// change between versions: a writer with a smaller one would not exclude readers on the slots above.
+const MaxReaders = 32
+
 const (
-	// MaxReaders is how many Mutexes of a name, so processes, may have readers at the same time; others wait. It must not
-	// change between versions: a writer with a smaller one would not exclude readers on the slots above.
-	MaxReaders = 32
-
-	turn         = 10 * time.Millisecond // for how long after a look for writers readers may join others
-	turnstileTTL = 2 * time.Second       // for how long who is killed at the turnstile holds up others
-
-	// The labels of those at the turnstile.
-	writing, reading = "writer", "reader"
+	turn             = 10 * time.Millisecond // for how long after a look for writers readers may join others
+	turnstileTTL     = 2 * time.Second       // for how long somebody who is killed at the turnstile holds up others
+	writing, reading = "writer", "reader"    // the labels of those at the turnstile
 )
 
 // A Mutex is a name that many may read at a time, or one may write. It is safe for concurrent use. Only [New] makes one:
-// the methods of a nil or zero Mutex fail with an error. A process needs one for each name, as its readers share
-// a lock. It has no Close: closing its Redlock ends all waits.
+// the methods of a nil or zero Mutex fail with an error. A process needs one for each name, as its readers share a lock.
+// It has no Close: closing its Redlock ends all waits.
 type Mutex struct {
 	key
 	ttl       time.Duration
@@ -49,11 +47,8 @@ type key struct {
 	name string
 }
 
-// New returns a Mutex for name over the nodes of r. A killed process keeps others out for ttl at most. New does no I/O.
-// The error says which argument is wrong, and how.
-//
-// opts are those of the locks, see the package documentation. Options about retries and WithWait, also those of r, have no
-// effect on Lock and RLock.
+// New returns a Mutex for name over the nodes of r. A killed process keeps others out for ttl at most. opts are those of the
+// locks; those about retries and WithWait, also of r, have no effect. The error names the wrong argument; there is no I/O.
 func New(r *redlock.Redlock, name string, ttl time.Duration, opts ...redlock.Option) (*Mutex, error) {
 	if name == "" {
 		return nil, errors.New("shared: empty name")
@@ -66,12 +61,54 @@ func New(r *redlock.Redlock, name string, ttl time.Duration, opts ...redlock.Opt
 	// A call whose context has ended checks its other arguments first, and sends nothing.
 	ended, end := context.WithCancel(context.Background())
 	end()
-	_, err := r.TryLock(ended, m.slots, ttl, m.opts...)
+	_, err := r.TryLock(ended, m.slots, ttl, opts...)
 	if !errors.Is(err, context.Canceled) {
 		return nil, fmt.Errorf("%v: %w", m, err)
 	}
-	m.permits, err = semaphore.New(r, name+"#r", MaxReaders, ttl, m.opts...)
+	m.permits, err = semaphore.New(r, name+"#r", MaxReaders, ttl, opts...)
 	return m, err
+}
+
+// Lock locks the name for writing: all slots. It waits, until ctx ends, for whoever came before and for the readers that are
+// there. As long as the lock is held nobody else reads or writes. After an error nothing is held. Every error matches
+// [redlock.ErrNotAcquired]. It also matches the context's error if that ended first, and ErrTaken or ErrNoQuorum, whichever
+// its last attempt saw; ErrClosed after Close of the Redlock; or ErrAlreadyHeld if ctx comes from the Context, Do or
+// KeepAlive of somebody who still has the name: two readers who both want to write would wait for each other forever.
+func (m *Mutex) Lock(ctx context.Context) (l *redlock.Lock, err error) {
+	if err := m.refuse(ctx); err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	m.looked = time.Time{} // From now on readers of this process have to look.
+	m.mu.Unlock()
+	err = m.through(ctx, writing, func(at context.Context) (err error) {
+		l, err = m.r.Lock(at, m.slots, m.ttl, m.patient...)
+		return err
+	})
+	return l, m.failed(err)
+}
+
+// TryLock locks the name for writing if nobody has it. It takes one round trip, and ignores who waits. Its errors are as
+// Lock's; ErrTaken means that somebody has a slot.
+func (m *Mutex) TryLock(ctx context.Context) (*redlock.Lock, error) {
+	if err := m.refuse(ctx); err != nil {
+		return nil, err
+	}
+	l, err := m.r.TryLock(ctx, m.slots, m.ttl, m.opts...)
+	return l, m.failed(err)
+}
+
+// Do locks the name for writing as Lock does, and calls fn under the lock as [redlock.Lock.Do] does. The error matches
+// [redlock.ErrNotAcquired] if and only if fn was not called.
+func (m *Mutex) Do(ctx context.Context, fn func(ctx context.Context, l *redlock.Lock) error) error {
+	if fn == nil {
+		return m.failed(errors.New("nil function"))
+	}
+	l, err := m.Lock(ctx)
+	if err != nil {
+		return err
+	}
+	return l.Do(ctx, fn)
 }
 
 // through calls get at the turnstile, with a context that ends if that is lost. Then it stands in line again.
@@ -85,12 +122,8 @@ func (m *Mutex) through(ctx context.Context, as string, get func(at context.Cont
 		at := turnstile.KeepAlive(ctx)
 		err = get(at)
 		isLost := at.Err() != nil && ctx.Err() == nil
-		exit := settings.Enter(m.r)
-		go func() { // The caller need not wait for the release.
-			defer exit()
-			_ = turnstile.Unlock(ctx)
-		}()
-		if err == nil || !isLost {
+		go func() { _ = turnstile.Unlock(ctx) }() // KeepAlive has Close wait for that.
+		if !isLost || err == nil {
 			return err
 		}
 	}
@@ -98,19 +131,17 @@ func (m *Mutex) through(ctx context.Context, as string, get func(at context.Cont
 
 // refuse says why a call cannot begin, nil if it can.
 func (m *Mutex) refuse(ctx context.Context) error {
-	switch {
-	case m == nil || m.r == nil:
+	if m == nil || m.r == nil {
 		return fmt.Errorf("%w: shared: make it with New", redlock.ErrNotAcquired)
-	case ctx == nil:
+	}
+	if ctx == nil {
 		return m.failed(errors.New("nil context"))
-	case ctx.Err() != nil:
-		return m.failed(ctx.Err())
 	}
 	rd, _ := ctx.Value(m.key).(*Reader)
-	if _, held := settings.Holds(ctx, m.r, m.slots); held || rd != nil && rd.Err() == nil {
+	if rd != nil && rd.Err() == nil || settings.Holds(ctx, m.r, m.slots) {
 		return m.failed(redlock.ErrAlreadyHeld)
 	}
-	return nil
+	return m.failed(ctx.Err())
 }
 
 // failed returns the error of a call that has got nothing because of err; nil if it has.

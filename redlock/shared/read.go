@@ -3,6 +3,7 @@ package shared
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -27,8 +28,8 @@ func (p *permit) join() bool {
 	return true
 }
 
-// A flight gets a permit for all readers of this process that want one at the same time. It goes on as long as one of them
-// waits. The Mutex's mu guards it.
+// A flight gets a permit for all readers of this process that want one at the same time, as long as one of them waits. The
+// Mutex's mu guards it.
 type flight struct {
 	ctx     context.Context //nolint:containedctx // Of all of them.
 	cancel  context.CancelFunc
@@ -38,16 +39,10 @@ type flight struct {
 	err     error
 }
 
-// RLock locks the name for reading. It waits, until ctx ends, for a writer that has the name, and for one that waits for
-// it and came before.
-//
-// After success nobody writes until the Reader's Unlock, or until its Context ends: what the readers of a process share is
-// extended. After an error nothing is held. Every error matches [redlock.ErrNotAcquired]. It also matches
-//
-//   - the context's error if ctx ended first, and ErrTaken or ErrNoQuorum, whichever its first attempt saw;
-//   - ErrClosed after Close of the Redlock;
-//   - ErrAlreadyHeld if ctx comes from the Context, Do or KeepAlive of who reads or writes the name. A second RLock would
-//     wait for a writer that came in between, and the writer for the first one.
+// RLock locks the name for reading. It waits, until ctx ends, for a writer that has the name, and for one that came before.
+// Nobody writes until the Reader's Unlock, or until its Context ends: what the readers of a process share is extended.
+// After an error nothing is held. Its errors are as Lock's, ErrAlreadyHeld among them: a second RLock would wait for a writer
+// that came in between, and the writer for the first one.
 func (m *Mutex) RLock(ctx context.Context) (*Reader, error) {
 	if err := m.refuse(ctx); err != nil {
 		return nil, err
@@ -57,15 +52,14 @@ func (m *Mutex) RLock(ctx context.Context) (*Reader, error) {
 		return rd, nil
 	}
 	rd, err := m.enter(ctx, &m.waiting, m.wait)
-	if err != nil && err == ctx.Err() {
+	if err != nil && errors.Is(err, ctx.Err()) {
 		err = fmt.Errorf("%w; at first: %w", err, refusal)
 	}
 	return rd, m.failed(err)
 }
 
 // TryRLock locks the name for reading if nobody writes or waits to write. It takes two round trips at most. Its errors are
-// those of RLock without waiting: ErrTaken with 32 processes that have readers, and with fewer it may be, as it tries one
-// slot.
+// as RLock's. It tries one slot, so with many processes that have readers it may be ErrTaken; with 32 it is.
 func (m *Mutex) TryRLock(ctx context.Context) (*Reader, error) {
 	if err := m.refuse(ctx); err != nil {
 		return nil, err
@@ -75,7 +69,7 @@ func (m *Mutex) TryRLock(ctx context.Context) (*Reader, error) {
 }
 
 // enter has a reader join those that are there, if the last look for writers is not long ago, or else those of the flight
-// at the given place: it makes one with get if there is none. Its error is get's or that of ctx.
+// at that place, which it begins if there is none. The error is get's or that of ctx.
 func (m *Mutex) enter(ctx context.Context, at **flight, get func(context.Context) (*permit, error)) (*Reader, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -141,7 +135,10 @@ func (m *Mutex) ask(ctx context.Context) (*permit, error) {
 		}
 	}
 	l, err := m.r.TryLock(ctx, m.slots[rand.N(MaxReaders):][:1], m.ttl, m.opts...)
-	return m.open(ctx, l), err
+	if err != nil {
+		return nil, err
+	}
+	return m.open(ctx, l), nil
 }
 
 // wait stands at the turnstile, and waits there for any slot.
@@ -172,15 +169,122 @@ func (m *Mutex) saw(at time.Time) *permit {
 	return m.permit
 }
 
-// open returns the permit of a lock, with one reader; nil if there is none.
+// open makes a lock the permit that readers join, and counts one reader.
 func (m *Mutex) open(ctx context.Context, l *redlock.Lock) *permit {
-	if l == nil {
-		return nil
-	}
 	settings.Unused(l)
 	p := &permit{l, l.KeepAlive(context.WithoutCancel(ctx)), 1}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.permit = p
 	return p
+}
+
+// A Reader is one who reads: nobody writes as long as it is held. The readers of a process share one lock, which
+// [redlock.Lock.KeepAlive] extends until the last of them unlocks. It is safe for concurrent use. Only a Mutex makes one.
+type Reader struct {
+	m              *Mutex
+	permit         *permit
+	ended          context.Context //nolint:containedctx // It ends with the reader, and is that of no call.
+	cancel         context.CancelCauseFunc
+	released, last bool  // guarded by m.mu, and constant once released
+	loss           error // how the permit had ended before; likewise
+}
+
+func newReader(m *Mutex, p *permit) *Reader {
+	settings.Use(p.lock)
+	rd := &Reader{m: m, permit: p}
+	rd.ended, rd.cancel = context.WithCancelCause(p.kept)
+	return rd
+}
+
+// Until returns when the reader ends unless what it shares is extended, as it is, or released. See [redlock.Lock.Until].
+func (rd *Reader) Until() time.Time { return rd.permit.lock.Until() }
+
+// Err returns nil while the reader is held, ErrLost after Unlock, and otherwise what [redlock.Lock.Err] says of the lock.
+func (rd *Reader) Err() error {
+	rd.m.mu.Lock()
+	defer rd.m.mu.Unlock()
+	if rd.released {
+		return redlock.ErrLost
+	}
+	return rd.permit.lock.Err()
+}
+
+// Fence returns, with [redlock.WithFencing], a number above the fences of earlier writers and below those of later ones, so
+// that a resource can refuse what was read before a write. Readers' are in no order. Without the option it is 0.
+func (rd *Reader) Fence() int64 { return rd.permit.lock.Fence() }
+
+// Context returns a context derived from ctx that ends when the reader does, at Until at the latest. The cause of its end
+// says why, as that of [redlock.Lock.KeepAlive]; it is context.Canceled after Unlock. It panics if ctx is nil.
+func (rd *Reader) Context(ctx context.Context) context.Context {
+	within, cancel := context.WithCancelCause(context.WithValue(ctx, rd.m.key, rd))
+	end := func() { cancel(context.Cause(rd.ended)) }
+	if rd.ended.Err() != nil {
+		end()
+	}
+	stop := context.AfterFunc(rd.ended, end)
+	context.AfterFunc(within, func() { stop() })
+	return within
+}
+
+// Unlock ends the reader. The last of a process releases what they share as [redlock.Lock.Unlock] does, and returns its
+// result. Others do no I/O: nil means that the reader was held by this handle's clocks when the call began, and the error
+// is ErrExpired or ErrLost if not. Repeated after success it is nil.
+func (rd *Reader) Unlock(ctx context.Context) error {
+	rd.m.mu.Lock()
+	if !rd.released {
+		rd.permit.readers--
+		rd.released, rd.last, rd.loss = true, rd.permit.readers == 0, rd.permit.lock.Err()
+	}
+	rd.m.mu.Unlock()
+	rd.cancel(context.Canceled)
+	if rd.last {
+		return rd.permit.lock.Unlock(ctx)
+	}
+	return rd.loss
+}
+
+// RDo locks the name for reading as RLock does, and calls fn with the reader and its Context. It unlocks in the end, also
+// if fn panics. The error matches [redlock.ErrNotAcquired] if and only if fn was not called. Otherwise it is fn's, joined
+// with how the reader had ended before: ErrLost or ErrExpired, or if fn failed ErrStopTime, ErrMaxHold or ErrClosed, too.
+func (m *Mutex) RDo(ctx context.Context, fn func(ctx context.Context, rd *Reader) error) (err error) {
+	if fn == nil {
+		return m.failed(errors.New("nil function"))
+	}
+	rd, err := m.RLock(ctx)
+	if err != nil {
+		return err
+	}
+	defer settings.Enter(m.r)() // Close waits for the function.
+	defer func() {
+		why := context.Cause(rd.ended) //nolint:contextcheck // It says whether the reader has ended, not its caller.
+		if loss := rd.Unlock(ctx); errors.Is(loss, redlock.ErrLost) {
+			err = errors.Join(err, loss)
+		}
+		if err != nil && why != nil && !errors.Is(why, context.Canceled) && !errors.Is(err, why) {
+			err = errors.Join(err, why)
+		}
+	}()
+	within := rd.Context(ctx)
+	if within.Err() != nil {
+		return m.failed(context.Cause(within))
+	}
+	if err = fn(within, rd); errors.Is(err, redlock.ErrNotAcquired) {
+		return workError{err}
+	}
+	return err
+}
+
+// A workError is fn's, and matches ErrNotAcquired, as it comes from another lock.
+type workError struct{ error }
+
+func (e workError) Is(target error) bool {
+	return target != redlock.ErrNotAcquired && errors.Is(e.error, target)
+}
+
+func (e workError) As(target any) bool { return errors.As(e.error, target) }
+
+// Format prints, whatever the verb, the name and how the reader is. Without it, fmt would print the fields.
+func (rd *Reader) Format(f fmt.State, _ rune) {
+	_, _ = fmt.Fprintf(f, "%v: reader, error: %v", rd.m, rd.Err())
 }

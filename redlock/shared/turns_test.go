@@ -3,6 +3,7 @@ package shared_test
 import (
 	"context"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -225,7 +226,7 @@ func TestGivingUp(t *testing.T) {
 	})
 }
 
-// slow has a call that has got its lock return only when the test says so, and a release take its time before it begins.
+// slow has a call that has got a slot return only when the test says so, and a release take its time before it begins.
 type slow struct{ got, on chan struct{} }
 
 func (slow) Begin(ctx context.Context, op redlock.Op, _ []string) context.Context {
@@ -236,7 +237,7 @@ func (slow) Begin(ctx context.Context, op redlock.Op, _ []string) context.Contex
 }
 
 func (l slow) End(_ context.Context, e redlock.Event) {
-	if e.Kind == redlock.EventAcquired {
+	if e.Kind == redlock.EventAcquired && strings.HasPrefix(e.Resources[0], "name#r") {
 		l.got <- struct{}{}
 		<-l.on
 	}
@@ -280,6 +281,32 @@ func TestSlotThatIsWonForNobody(t *testing.T) {
 			require.ErrorIs(t, waiting.err, context.Canceled)
 			goOn()
 		}
+	})
+}
+
+// WithTurn passes a writer's lock on to the next writer of its process, but not past a reader who came before that.
+func TestTurnsKeepTheOrder(t *testing.T) {
+	testkit.InBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		const long = 900 * time.Millisecond // More than the turnstile's lock could take.
+		a, b := process(t, c, redlock.WithTurn(long)), process(t, c, redlock.WithTurn(long))
+		first := lock(t, a)
+		second := start(t.Context(), a.Lock)
+		require.True(t, second.waits())
+		rd := start(t.Context(), b.RLock)
+		require.True(t, rd.waits())
+		time.Sleep(turn)
+		third := start(t.Context(), a.Lock)
+		require.True(t, third.waits())
+
+		unlock(t, first)
+		holder := second.got(t)
+		assert.Equal(t, first.Holder(), holder.Holder(), "it was passed on")
+		unlock(t, holder)
+		unlock(t, rd.got(t))
+		holder = third.got(t)
+		assert.NotEqual(t, first.Holder(), holder.Holder())
+		unlock(t, holder)
+		require.Empty(t, slots(t, c))
 	})
 }
 
@@ -327,7 +354,9 @@ func TestClose(t *testing.T) {
 		unlock(t, rd)
 		require.NoError(t, <-closed)
 		require.Empty(t, slots(t, c))
-		_, err := m.RLock(t.Context())
+		_, err := m.TryRLock(t.Context())
+		require.ErrorIs(t, err, redlock.ErrClosed)
+		_, err = m.RLock(t.Context())
 		require.ErrorIs(t, err, redlock.ErrClosed)
 		_, err = m.Lock(t.Context())
 		require.ErrorIs(t, err, redlock.ErrClosed)
