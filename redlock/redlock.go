@@ -298,6 +298,7 @@ func init() {
 		_, held = r.(*Redlock).holds(ctx, resources)
 		return held
 	}
+	settings.FnError = func(err error) error { return fnError{err} }
 	settings.SetDifferences = func(label string, names, answers []string) any { return setDifferences(label, names, answers) }
 	settings.Use = func(l any) { l.(*Lock).use() }
 	settings.Unused = func(l any) { l.(*Lock).claim.keptUntil.Store(nil) }

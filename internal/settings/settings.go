@@ -69,3 +69,6 @@ var IsFree func(ctx context.Context, r any, resource, owner string) error
 
 // Holds reports whether a lock in ctx holds one of the resources, as redlock.ErrAlreadyHeld says of a call.
 var Holds func(ctx context.Context, r any, resources []string) bool
+
+// FnError returns an error that matches what err does, but not redlock.ErrNotAcquired: the function of a Do has returned it.
+var FnError func(err error) error

@@ -122,7 +122,8 @@ func (m *Mutex) through(ctx context.Context, as string, get func(at context.Cont
 		at := turnstile.KeepAlive(ctx)
 		err = get(at)
 		isLost := at.Err() != nil && ctx.Err() == nil
-		go func() { _ = turnstile.Unlock(ctx) }() // KeepAlive has Close wait for that.
+		exit := settings.Enter(m.r) // Close waits for the release, and nobody else.
+		go func() { defer exit(); _ = turnstile.Unlock(ctx) }()
 		if !isLost || err == nil {
 			return err
 		}

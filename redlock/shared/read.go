@@ -270,19 +270,10 @@ func (m *Mutex) RDo(ctx context.Context, fn func(ctx context.Context, rd *Reader
 		return m.failed(context.Cause(within))
 	}
 	if err = fn(within, rd); errors.Is(err, redlock.ErrNotAcquired) {
-		return workError{err}
+		return settings.FnError(err)
 	}
 	return err
 }
-
-// A workError is fn's, and matches ErrNotAcquired, as it comes from another lock.
-type workError struct{ error }
-
-func (e workError) Is(target error) bool {
-	return target != redlock.ErrNotAcquired && errors.Is(e.error, target)
-}
-
-func (e workError) As(target any) bool { return errors.As(e.error, target) }
 
 // Format prints, whatever the verb, the name and how the reader is. Without it, fmt would print the fields.
 func (rd *Reader) Format(f fmt.State, _ rune) {
