@@ -75,7 +75,7 @@ func New(r *redlock.Redlock, name string, ttl time.Duration, opts ...redlock.Opt
 // its last attempt saw; ErrClosed after Close of the Redlock; or ErrAlreadyHeld if ctx comes from the Context, Do or
 // KeepAlive of somebody who still has the name: two readers who both want to write would wait for each other forever.
 func (m *Mutex) Lock(ctx context.Context) (l *redlock.Lock, err error) {
-	if err := m.refuse(ctx); err != nil {
+	if err = m.refuse(ctx); err != nil {
 		return nil, err
 	}
 	m.mu.Lock()

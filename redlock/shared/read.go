@@ -147,11 +147,11 @@ func (m *Mutex) wait(ctx context.Context) (p *permit, err error) {
 		if p = m.saw(time.Now()); p != nil {
 			return nil
 		}
-		slot, err := m.permits.Acquire(at)
-		if err == nil {
+		slot, no := m.permits.Acquire(at)
+		if no == nil {
 			p = m.open(ctx, slot.Lock)
 		}
-		return err
+		return no
 	})
 	return p, err
 }
