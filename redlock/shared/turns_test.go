@@ -247,13 +247,13 @@ func (slow) Wants(context.Context, redlock.EventKind) bool { return false }
 
 func (slow) Event(context.Context, redlock.Event) {}
 
-// A slot that was won when the last caller has just given up is given back, also if Close comes before that; and one that
-// comes meanwhile has a way in of its own.
+// A slot that was won when the last caller has just given up is given back, also if Close comes before that, and whatever
+// the min hold; and one that comes meanwhile has a way in of its own.
 func TestSlotThatIsWonForNobody(t *testing.T) {
 	testkit.InBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		stop := slow{make(chan struct{}), make(chan struct{})}
 		r := testkit.NewRedlock(t, c, redlock.WithTracer(stop))
-		m := newMutex(t, r)
+		m := newMutex(t, r, redlock.WithMinHold(5*time.Second))
 		for _, goOn := range []func(){
 			func() {
 				next := start(t.Context(), m.RLock)
@@ -261,7 +261,7 @@ func TestSlotThatIsWonForNobody(t *testing.T) {
 				stop.on <- struct{}{}
 				stop.on <- struct{}{}
 				unlock(t, next.got(t))
-				time.Sleep(time.Second)
+				time.Sleep(5 * time.Second)
 				require.Empty(t, slots(t, c))
 			},
 			func() {
