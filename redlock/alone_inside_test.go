@@ -122,3 +122,18 @@ func (c endsAtDone) Done() <-chan struct{} {
 	c.end()
 	return nil
 }
+
+// A connection that broke while nobody read is made anew before the attempt, and not within its node timeout.
+func TestAloneCallerWaitsForAConnectionThatBroke(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
+		r := newOver(t, dialed(c), WithNodeTimeout(50*time.Millisecond))
+		require.NoError(t, c.Slow(15*time.Millisecond, 15*time.Millisecond))
+		for range 5 {
+			cycleOf(t, r)
+		}
+		c.Nodes[0].Proxy().Kill()
+		synctest.Wait()
+		cycleOf(t, r)
+		assert.EqualValues(t, 2, r.nodes[0].Stats().Connects)
+	})
+}

@@ -74,6 +74,9 @@ func (co *core) isEnough() bool {
 // connected waits for a quorum of connections; see [link.Readiness].
 func (co *core) connected(ctx context.Context) error {
 	co.wake(time.Now())
+	if len(co.nodes) == 1 {
+		co.nodes[0].Look()
+	}
 	return co.ready.Wait(ctx, co.need, co.defaults.connectTimeout, co.calls.Closing, func() (up, connecting int) {
 		return link.Reachable(co.nodes)
 	})

@@ -40,20 +40,29 @@ type alone struct {
 	interrupted bool      // the read deadline is over, so that it hands over
 }
 
+// Look has the connection be made anew if it broke while nobody read: what is written to it would be lost. The node is
+// not up then, so that an attempt waits for it. Each attempt looks before it begins.
+func (l *Link) Look() {
+	l.mu.Lock()
+	p, broken := l.pipeline, false
+	if p != nil && p.alone.isUnused() {
+		if why := p.wire.Look(); why != nil {
+			broken = l.rules.Breaks(p.c, fmt.Errorf("reading: %w", why))
+		}
+	}
+	l.finishWith(p, broken)
+}
+
 // EnqueueAlone is Enqueue for a caller that waits for the answer, and for nothing else before. If it is alone, it must
 // call Exchange next.
 func (l *Link) EnqueueAlone(q *node.Request, now time.Time) (alone bool, err error) {
+	if l.Single && q.Kind != node.LockRequest {
+		l.Look()
+	}
 	l.mu.Lock()
 	p := l.pipeline
-	unused := p != nil && p.alone.isUnused()
-	if unused {
-		if why := p.wire.Look(); why != nil { // Nobody would have read it: what is written now would be lost.
-			l.mu.Unlock()
-			_ = p.abort(fmt.Errorf("reading: %w", why))
-			return false, l.Enqueue(q, now)
-		}
-	}
-	if !unused || q.Command.Encoded == nil { // What is encoded is so short that the kernel takes it at once.
+	short := q.Command.Encoded != nil // What is encoded is so short that the kernel takes it at once.
+	if p == nil || !p.alone.isUnused() || !short {
 		defer l.finish()
 		return false, l.rules.Enqueue(q, now)
 	}

@@ -158,12 +158,16 @@ func (p *pipeline) watch() {
 func (l *Link) Wake(now time.Time) {
 	l.mu.Lock()
 	p := l.pipeline
-	wakes := l.rules.Wake(now)
-	if wakes {
+	l.finishWith(p, l.rules.Wake(now))
+}
+
+// finishWith is finish, and closes the connection if the rules have ended it.
+func (l *Link) finishWith(p *pipeline, ended bool) {
+	if ended {
 		p.stopTimers()
 	}
 	l.finish()
-	if wakes {
+	if ended {
 		p.wire.Forget()
 		p.wire.Abort()
 	}

@@ -99,6 +99,13 @@ func (n *Node) End(c *Conn, why error) bool {
 	return first
 }
 
+// Breaks is End for a connection whose reader will only notice that it has broken. The node is not up from now on, so that
+// attempts wait for it.
+func (n *Node) Breaks(c *Conn, why error) bool {
+	n.goDown()
+	return n.End(c, why)
+}
+
 // Ended takes leave of a connection whose reader has ended: what is in flight has failed, and is returned, but
 // for releases that are sent again anyway; the outcome of what would undo a release is unknown, and releases are owed. long: it has ended at a reply that was too long.
 func (n *Node) Ended(c *Conn, long bool, now time.Time) (failed []*Request, why error) {
