@@ -26,7 +26,11 @@ type hotspot struct {
 }
 
 var hotspots = []hotspot{
-	{1, 16, 0, 0}, {1, 16, time.Millisecond, 0}, {4, 4, 0, 0}, {4, 4, 100 * time.Microsecond, 0}, {4, 4, time.Millisecond, 0},
+	{1, 16, 0, 0},
+	{1, 16, time.Millisecond, 0},
+	{4, 4, 0, 0},
+	{4, 4, 100 * time.Microsecond, 0},
+	{4, 4, time.Millisecond, 0},
 	{4, 4, time.Millisecond, 500 * time.Microsecond},
 }
 

@@ -124,16 +124,17 @@ func TestTurnIsNotLengthenedByPasses(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
 		began := time.Now()
-		stop, cancel := context.WithCancel(t.Context())
+		ctx := t.Context()
+		stop, cancel := context.WithCancel(ctx)
 		defer cancel()
 		var all sync.WaitGroup
 		for range 4 {
 			all.Go(func() {
 				for stop.Err() == nil {
-					l, err := r.Lock(t.Context(), []string{"x"}, ttl, inTurns()...)
+					l, err := r.Lock(ctx, []string{"x"}, ttl, inTurns()...)
 					if assert.NoError(t, err) {
 						time.Sleep(10 * time.Millisecond)
-						assert.NoError(t, l.Unlock(t.Context()))
+						assert.NoError(t, l.Unlock(ctx))
 					}
 				}
 			})
@@ -467,7 +468,7 @@ func TestTurnGoesOnAfterAPanic(t *testing.T) {
 		var w *waitingLock
 		assert.Panics(t, func() {
 			_ = r.Do(t.Context(), []string{"x"}, ttl, func(context.Context, *redlock.Lock) error {
-				w = startLock(t, r, []string{"x"}, inTurns()...)
+				w = startLock(t, r, []string{"x"}, inTurns()...) //nolint:contextcheck // It is another caller.
 				panic("oh")
 			}, inTurns()...)
 		})
