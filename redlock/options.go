@@ -264,22 +264,23 @@ func WithMaxHold(d time.Duration) Option {
 
 // WithTurn has Unlock pass the lock on to the next caller in this process that waits for the same resources with the
 // option, without a word to the nodes, until d after this process got it. Then it is released as ever, and whoever has
-// waited longest comes, in any process. It is for a resource that many goroutines of a process want: a hand-over within
-// the process takes microseconds instead of round trips to all nodes. See docs/waiting.md.
+// waited longest comes, in any process. It is for a resource that many goroutines of a process want: a hand-over takes
+// microseconds instead of round trips to all nodes. See docs/waiting.md.
 //
-// Each caller gets a Lock of its own: its Until, its KeepAlive, its fence, its events. Until may be by a tenth of the
-// validity, less a tenth of the stop time, earlier than that of a lock that comes from the nodes; [WithMaxHold] counts from
-// when it was passed on. A lock is passed on only while it is held by [Lock.Err]'s clocks. Then nil from [Lock.Unlock] means just
-// that: no quorum was asked. Keys, and so Holder and [Redlock.Inspect], show the token and the owner of the first lock of
-// the turn; [Lock.Token] is a name of its own, and [Redlock.Release] refuses it: a lock with turns is released by its
-// handle.
+// Each caller gets a Lock of its own, with its Until, its KeepAlive, its fence and its events. Until may be up to a tenth
+// of the validity earlier than that of a lock that comes from the nodes. [WithMaxHold] counts from the pass.
 //
-// Callers that are first in line and want other resources, a shorter ttl or a longer fence life than the lock has, or have
-// no such option, end the turn. TryLock takes no part, nor do calls that do not wait in line: those WithPolling, and with
-// a retry count of 0. Whoever polls, such as clients of other libraries, finds the resource free only between two turns.
+// A lock is passed on only while it is held by [Lock.Err]'s clocks, and nil from [Lock.Unlock] then means just that: no
+// quorum was asked. Nodes, and so [Lock.Holder] and [Redlock.Inspect], show the digest and the owner of the first lock of
+// the turn. [Lock.Token] is a name of its own, which [Redlock.Release] refuses.
 //
-// d must not be negative, nor exceed a tenth of the validity: one that New was given is cut to that. It takes no
-// [WithMinHold]. Good values are 5 ms to 20 ms. Default 0: none.
+// The turn also ends when the first in line wants other resources, has no such option, or asks for a shorter ttl or a
+// longer fence life than the lock has. TryLock takes no part, nor do calls with WithPolling or a retry count of 0. Whoever
+// polls, such as clients of other libraries, finds the resource free only between two turns.
+//
+// d must not be negative, nor exceed a tenth of the validity; one that New was given is cut to that. It takes no
+// [WithMinHold]: a call that sets one of them takes the other, if New was given it, away with 0. Good values are 5 ms to
+// 20 ms. Default 0: none.
 func WithTurn(d time.Duration) Option {
 	return option(below("turn", d), func(o *options) { o.turn, o.turnHere = d, true })
 }
