@@ -89,7 +89,7 @@ var everything = []struct {
 		before := w.n.Stats(w.at()).Backlog
 		t.givenBack++
 		w.n.Release(&t.Trace, 0, w.at())
-		if (t.refused && !t.doubted || !t.written && !t.foreign) && w.n.Stats(w.at()).Backlog > before {
+		if (t.refused && !t.doubted || !t.touched && !t.foreign) && w.n.Stats(w.at()).Backlog > before {
 			w.wrong("a release is sent of a lock request that the server has refused")
 		}
 		w.after()
@@ -196,7 +196,7 @@ var everything = []struct {
 	{"others find another server at the address", once, func(w *world, _ int) bool { return w.c != nil && w.done.anews < w.anews }, func(w *world, _ int) {
 		w.done.anews++
 		if w.askedAnew == 0 || w.now-w.askedAnew >= 30*time.Second {
-			w.oldAt, w.askedAnew = max(w.now, 1), max(w.now, 1)
+			w.oldAt, w.askedAnew = w.now, w.now
 		}
 		w.n.LookAgain(w.at())
 		w.after()

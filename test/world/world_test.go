@@ -63,7 +63,7 @@ type token struct {
 	behind                 uint          // bits: the tokens whose release was asked for before its lock
 	again                  int           // lock requests that were made again
 	asked, sent, givenBack int           // its releases: that were asked for, that were sent as the first one, and that nobody has asked for
-	written                bool          // a request of it was
+	touched                bool          // what may set its key was written, or nobody can know what has become of what may give that a longer life
 	heardNo                bool          // the server has said no to it
 	told                   bool          // a release has said that it removed the key
 
@@ -315,7 +315,7 @@ type world struct {
 	calm        bool          // the node was closed while it was connected, and nothing has gone wrong since
 	looked      bool          // a look was lost with the last connection
 	carried     int64         // releases of which it was heard that they were carried out
-	putOff      bool          // the watchdog was late, and has put its look off
+	putOff      bool          // the watchdog was late on this connection, and has put its look off
 	turnedAway  bool          // somebody was, since the last reply, as the node was silent
 	failed      bool          // not connected since an attempt has failed, or since silence
 	askedAnew   time.Duration // when others have last found another server, and that was heard; 0: never
@@ -333,7 +333,7 @@ func (m *mail) Receive(int, node.Outcome, time.Time) { *m-- }
 var epoch = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func newWorld(l limits) *world {
-	w := &world{limits: l, knows: true}
+	w := &world{limits: l, knows: true, now: 1} // At 0 is what never was.
 	if l.quarantine > 0 {
 		w.dialect = new(dialect)
 	}
@@ -539,7 +539,7 @@ func lives(kind node.Kind) time.Duration {
 
 // isReleaseWrong reports whether a release should have been taken, or should not, where that is plain.
 func (w *world) isReleaseWrong(t *token, kind node.Kind, err error) bool {
-	nothing, state := !t.written && !t.foreign, w.n.State()
+	nothing, state := !t.touched && !t.foreign, w.n.State()
 	switch {
 	case kind != node.Release || w.ended || w.direct || w.deletes:
 		return false
@@ -767,7 +767,7 @@ func (w *world) check(m message) {
 	}
 	for _, id := range m.tokens {
 		t := w.attempts[id.(int)-1]
-		t.written = t.written || m.script == lock || m.script == set || m.script == repair || m.script == extend && w.leaves
+		t.touched = t.touched || m.script == lock || m.script == set || m.script == repair
 		t.refused = t.refused && m.script != repair
 		if m.script == repair && w.now > t.repairs+within {
 			w.wrong("a repair is sent when the lock may have lapsed")
@@ -989,7 +989,7 @@ func (w *world) heardOf(r reply, vanished int) {
 // begin notes that a connection begins.
 func (w *world) begin() {
 	w.noDirect, w.failed, w.first, w.forgot, w.served, w.keepsKeys = false, false, reply{}, false, false, false
-	w.turnedAway = false
+	w.turnedAway, w.putOff = false, false
 	w.lastReply = w.now
 	w.sign = w.now
 	w.polls.well-- // It is told that the node is connected.
@@ -1099,6 +1099,7 @@ func (w *world) doubt(m message) {
 		return
 	}
 	w.of(m).doubted = true
+	w.of(m).touched = w.of(m).touched || m.script == extend && w.leaves
 	w.of(m).unsure = w.of(m).unsure || m.ends()
 	w.of(m).vanishes = w.of(m).vanishes && !m.ends()
 }
