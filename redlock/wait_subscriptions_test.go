@@ -110,6 +110,26 @@ func TestWaitSubscriptionThatBrokeComesBack(t *testing.T) {
 	})
 }
 
+// After an outage a client hears of releases as soon as it reaches the node, however long the outage was.
+func TestWaitSubscriptionComesBackWithItsNode(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		held := lockElsewhere(t, c, "x", time.Hour)
+		startLock(t, r, []string{"x"}, slowly()...)
+		for outage := range 8 {
+			require.NoError(t, c.Nodes[0].Stop())
+			time.Sleep(time.Duration(outage+1) * 3 * time.Second)
+			require.NoError(t, c.Nodes[0].Restart(true))
+			for !r.Stats().Nodes[0].Up {
+				time.Sleep(time.Millisecond)
+			}
+			time.Sleep(time.Millisecond)
+			require.True(t, r.Stats().Nodes[0].Listens, "after %d", outage)
+		}
+		require.NoError(t, held.Unlock(t.Context()))
+	})
+}
+
 // A pool that has only one connection to give leaves none to listen on.
 func TestWaitSubscriptionIsDoneWithoutIfThePoolHasOneConnection(t *testing.T) {
 	for _, wait := range []bool{false, true} {

@@ -85,6 +85,7 @@ func (l *Link) hear(f node.Fact) {
 		go l.run()
 	case node.Joined:
 		l.Readiness.add(1)
+		l.subscription.again()
 	case node.Left:
 		l.Readiness.add(-1)
 	case node.Stalled:

@@ -57,6 +57,8 @@ type subscription struct {
 	settled bool               // it has listened, or failed to, since it was started
 	failed  bool               // the last attempt to listen has failed
 	said    [complaints]bool   // was reported
+
+	reached chan struct{} // holds one; see again
 }
 
 // A Complaint is a reason why waiters hear nothing from a node.
@@ -72,7 +74,7 @@ const (
 
 // Add makes the subscription to the next node.
 func (all *Subscriptions) Add(l *Link) {
-	l.subscription = &subscription{all: all, link: l, index: len(all.each)}
+	l.subscription = &subscription{all: all, link: l, index: len(all.each), reached: make(chan struct{}, 1)}
 	all.each = append(all.each, l.subscription)
 }
 
@@ -189,6 +191,15 @@ func (s *subscription) drop() {
 	}
 }
 
+// again has the next attempt to listen be made now, as the node can be reached: who waits for it would poll for as long
+// as the attempts before have made the pause, seconds after an outage. It takes no lock, as a link calls it with its own.
+func (s *subscription) again() {
+	select {
+	case s.reached <- struct{}{}:
+	default:
+	}
+}
+
 func (s *subscription) isUp() bool {
 	s.all.mu.Lock()
 	defer s.all.mu.Unlock()
@@ -224,6 +235,9 @@ func (s *subscription) run(ctx context.Context, last <-chan struct{}, done chan<
 		t := time.NewTimer(pause)
 		select {
 		case <-t.C:
+		case <-s.reached:
+			t.Stop()
+			pause = minRelisten
 		case <-ctx.Done():
 			t.Stop()
 			return
