@@ -344,6 +344,9 @@ func (r *Round) GiveUp() (e Effect) {
 	if r.Kind == Locking {
 		e |= GiveBack | Wake
 	}
+	if r.Contest != nil && count(r.Ballots).no == 0 {
+		r.Contest.tells = true // Who was asked again has not answered yet, which does not say what the contest was about.
+	}
 	return e | r.end(Undecided)
 }
 

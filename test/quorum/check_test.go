@@ -483,8 +483,12 @@ func (w *world) checkEnd(r *round) {
 	if r.Contest != nil || hasNo(r.Ballots) {
 		amounts = lease.Taken
 	}
-	if r.gaveUp && r.Amounts() != amounts {
+	switch {
+	case !r.gaveUp:
+	case r.Amounts() != amounts:
 		w.wrong("what was given up amounts to something else")
+	case amounts == lease.Taken && !hasNo(r.Telling()):
+		w.wrong("what was given up is called taken, and none of its votes says so")
 	}
 }
 
