@@ -83,8 +83,9 @@ type realServer struct {
 	opts           serverOptions
 	port, tlsPort  int // Set once, before the node is handed out.
 
-	mu   sync.Mutex // Held while the process is started or ended.
-	proc *Process
+	mu    sync.Mutex // Held while the process is started or ended.
+	proc  *Process
+	taken []int // The ports, until close.
 }
 
 func (s *realServer) addr() string    { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)) }
@@ -168,6 +169,8 @@ func (s *realServer) close() error {
 	if s.proc != nil {
 		s.proc.Kill()
 	}
+	ports.put(s.taken...)
+	s.taken = nil
 	return os.RemoveAll(s.dir)
 }
 

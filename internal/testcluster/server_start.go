@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
 	"strconv"
@@ -19,10 +17,6 @@ const (
 	// patience is how long a server may take to start, or for a command: a busy machine isn't a failing one.
 	patience      = 2 * time.Minute
 	startAttempts = 20
-
-	// Ports below the usual ephemeral ranges can't be taken by an outgoing
-	// connection while a server is stopped.
-	minPort, maxPort = 20000, 32000
 )
 
 // errPortTaken tells that the server could not listen on its port.
@@ -36,21 +30,27 @@ func directTimeouts() []redis.DialOption {
 
 // startAnywhere starts the server on a free port. It tries another one when
 // somebody takes the port before the server does.
-func (s *realServer) startAnywhere() error {
-	var err error
+func (s *realServer) startAnywhere() (err error) {
 	for range startAttempts {
-		s.port, s.tlsPort = minPort+rand.IntN(maxPort-minPort), minPort+rand.IntN(maxPort-minPort)
-		ln, listenErr := net.Listen("tcp", s.addr())
-		if listenErr != nil {
-			err = errors.Join(errPortTaken, listenErr)
-			continue
+		if err = s.takePorts(); err != nil {
+			break
 		}
-		_ = ln.Close()
 		if err = s.start(); !errors.Is(err, errPortTaken) {
 			break
 		}
 	}
 	return s.wrap(err)
+}
+
+// takePorts has the server use other ports than before. They are its own until close.
+func (s *realServer) takePorts() (err error) {
+	for _, port := range []*int{&s.port, &s.tlsPort} {
+		if *port, err = ports.take(); err != nil {
+			return err
+		}
+		s.taken = append(s.taken, *port)
+	}
+	return nil
 }
 
 // startAgain starts the server on the port it had.

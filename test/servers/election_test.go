@@ -68,7 +68,8 @@ func TestCandidate(t *testing.T) {
 		}
 		why := term.Err()
 		err = errors.Join(err, term.Resign(ctx))
-		fmt.Println("led", term.Fence(), why != nil && err == nil, errors.Is(why, redlock.ErrExpired) && errors.Is(err, redlock.ErrExpired))
+		fmt.Printf("led %d %t %t %q\n", term.Fence(), why != nil && err == nil,
+			errors.Is(why, redlock.ErrExpired) && errors.Is(err, redlock.ErrExpired), fmt.Sprintf("%v; %v", why, err))
 	}
 }
 
@@ -80,6 +81,12 @@ type reign struct {
 	over        bool      // it knows that it leads no more
 	resigned    bool      // as it wanted
 	expired     bool      // as it has found
+	why         string
+}
+
+func (r reign) String() string {
+	const clock = "15:04:05.000000"
+	return fmt.Sprintf("%s (fence %d) from %s to %s: %s", r.name, r.fence, r.first.Format(clock), r.last.Format(clock), r.why)
 }
 
 // A sight is what an observer was told.
@@ -125,6 +132,7 @@ func (c *constituency) hear(name, line string) {
 	defer c.mu.Unlock()
 	var fence, nanos int64
 	var resigned, expired bool
+	var why string
 	if n, _ := fmt.Sscanf(line, "leads %d %d", &fence, &nanos); n == 2 {
 		at := time.Unix(0, nanos)
 		i, found := slices.BinarySearchFunc(c.reigns, fence, func(r *reign, fence int64) int { return int(r.fence - fence) })
@@ -133,10 +141,10 @@ func (c *constituency) hear(name, line string) {
 		}
 		c.reigns[i].last = at
 	}
-	if n, _ := fmt.Sscanf(line, "led %d %t %t", &fence, &resigned, &expired); n == 3 {
+	if n, _ := fmt.Sscanf(line, "led %d %t %t %q", &fence, &resigned, &expired, &why); n == 4 {
 		for _, r := range c.reigns {
 			if r.fence == fence {
-				r.over, r.resigned, r.expired = true, resigned, expired
+				r.over, r.resigned, r.expired, r.why = true, resigned, expired, why
 			}
 		}
 	}
@@ -208,6 +216,11 @@ func TestElectionOfProcesses(t *testing.T) {
 	await(t, patience, "it knows", func() bool { first, _ = all.of(first.fence); return first.over })
 	require.True(t, first.resigned)
 
+	await(t, patience, "all nodes have the lock, also where others came first", func() bool {
+		return !slices.ContainsFunc(c.Nodes, func(n *testcluster.Node) bool {
+			return !strings.HasSuffix(fmt.Sprintf("%s", admin(t, n, "GET", "leader")), "="+second.name)
+		})
+	})
 	require.NoError(t, c.First(2).Hang())
 	time.Sleep(2 * electionTTL) // A minority hangs, which is no event for anybody.
 	_, last := all.of(0)
@@ -247,7 +260,7 @@ func (c *constituency) requireInOrder(t *testing.T) {
 	defer c.mu.Unlock()
 	led := []string{c.reigns[0].name}
 	for i, r := range c.reigns[1:] {
-		require.True(t, c.reigns[i].last.Before(r.first), "%+v and %+v", c.reigns[i], r)
+		require.True(t, c.reigns[i].last.Before(r.first), "%v", c.reigns)
 		led = append(led, r.name)
 	}
 	terms, rest := map[string]bool{}, led
