@@ -28,7 +28,7 @@ NESTED := $(patsubst ./%/go.mod,%,$(shell find . -mindepth 2 -name go.mod -not -
 INTERNAL := bench bench/etcd compat proof test/publish
 
 # What make check does besides make cover, one after the other: each has as much at a time as there are cores.
-CHECKS := test-race fmt-check vet lint matrix-short tidy-check deps-check cross nested snippets bench-smoke quickstart mutants-short
+CHECKS := test-race fmt-check vet lint matrix-short tidy-check deps-check cross nested snippets api-diff bench-smoke quickstart mutants-short
 
 # As many heavy processes run at a time: compilers, test binaries, linters. The go command has as many by itself, so where
 # several of it run at a time, each has one; proof/mutants sees to that itself.
@@ -110,7 +110,7 @@ check-rest: ## everything that CI runs but make cover
 
 # The numbers of seeds, rounds and servers that make check leaves out.
 .PHONY: nightly
-nightly: full race oldest matrix lint-internal cross-all mutants proved soak world-full quorum-full packages-test ## all tests at full size, all servers, all mutants, packages
+nightly: full race oldest matrix lint-internal cross-all mutants proved soak world-full quorum-full fleet packages-test ## all tests at full size, all servers, all mutants, packages
 
 .PHONY: vet
 vet: ## go vet
@@ -288,6 +288,10 @@ stress: TIMEOUT = 60m
 stress: ## the short tests STRESSCOUNT times in a row
 	$(GO) test -short -count=$(STRESSCOUNT) -failfast -timeout $(TIMEOUT) ./...
 
+.PHONY: fleet
+fleet: tools ## clients and modules of two versions of the library together: this one and OLD=tag-or-commit
+	$(GO) test -v -count=1 -timeout $(TIMEOUT) ./test/fleet
+
 .PHONY: matrix
 matrix: tools ## the tests with servers on the system's and newer ones, or on REDIS_SERVERS="path1 path2"
 	GO='$(GO)' CORES=$(CORES) TIMEOUT=$(TIMEOUT) sh scripts/matrix.sh $(abspath $(REDIS_SERVERS))
@@ -375,6 +379,23 @@ packages-test: tools-packages ## make packages, and install, use and remove the 
 .PHONY: tools-packages
 tools-packages: tools
 	@GO='$(GO)' sh scripts/tools.sh packages
+
+# It asks the database of vulnerabilities for what the modules call, so it needs that site, as few networks of CI have it.
+.PHONY: vuln
+vuln: ## known vulnerabilities of what the modules that people use call
+	@set -e; for m in . $(filter-out $(INTERNAL),$(NESTED)); do \
+		echo "govulncheck: $$m"; \
+		$(GO) -C "$$m" run golang.org/x/vuln/cmd/govulncheck@v1.9.0 ./...; \
+	done
+
+.PHONY: api-diff
+api-diff: ## what breaks programs that use the last release, or OLD=tag-or-commit
+	@GO='$(GO)' sh scripts/apidiff.sh
+
+.PHONY: work
+work: ## write go.work, for editors: all modules in one window
+	rm -f go.work go.work.sum
+	$(GO) work init . $(addprefix ./,$(NESTED))
 
 .PHONY: footprint
 footprint: tools ## write docs/generated/footprint.md: what a program gets with the library

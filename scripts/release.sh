@@ -173,6 +173,8 @@ for t in $tags; do
 	echo "  git tag -a $t -m '$t' $release"
 done
 echo "  git push --atomic origin $branch $tags"
-echo "  cd build/dist && gh release create $version --verify-tag --notes-from-tag *.tar.gz *.zip *.deb *.rpm *.cdx.json checksums.txt ../chaos-page.html"
+echo
+echo "The pushed tag $version has .github/workflows/release.yml build these packages once more, attest where they come from, and"
+echo "publish the release. build/dist has them as they are here: checksums.txt must be the same."
 echo
 echo "To undo it: git reset --hard $start"
