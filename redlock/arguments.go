@@ -1,11 +1,13 @@
 package redlock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/seed6c881748/redlock/internal/brief"
 	"github.com/seed6c881748/redlock/internal/fences"
@@ -26,6 +28,13 @@ const (
 	// which names a channel, of about the length of a key, for each of them.
 	maxKeyBytes = 512 << 10
 )
+
+// maxWait bounds the durations that options set: what is longer is a mistake of
+// units, and sums of them must not overflow.
+const maxWait = 24 * time.Hour
+
+// minWait is the least of them above 0.
+const minWait = 10 * time.Microsecond
 
 // A target is what a call is about: the resources, and the keys that nodes have of them. It is made
 // once for the call, and all its claims share it.
@@ -128,4 +137,25 @@ func misused(ctx context.Context, invalid error) error {
 		return errNilContext
 	}
 	return invalid
+}
+
+// wrongIf returns an error with that text if wrong.
+func wrongIf(wrong bool, format string, args ...any) error {
+	if !wrong {
+		return nil
+	}
+	return fmt.Errorf("redlock: "+format, args...)
+}
+
+// outside returns an error about a duration that is negative or longer than maxWait.
+func outside(what string, d time.Duration) error {
+	return cmp.Or(below(what, d), wrongIf(d > maxWait, what+" %v: must not exceed %v", d, maxWait))
+}
+
+// below returns an error about a duration that is negative, or was given as a number without its unit.
+func below(what string, d time.Duration) error {
+	return cmp.Or(
+		wrongIf(d < 0, what+" %v: must not be negative", d),
+		wrongIf(0 < d && d < minWait, what+" %v: is below %v; a unit is missing, as in %d*time.Millisecond", d, minWait, d),
+	)
 }

@@ -13,13 +13,6 @@ import (
 	"github.com/seed6c881748/redlock/internal/tokens"
 )
 
-// maxWait bounds the durations that options set: what is longer is a mistake of
-// units, and sums of them must not overflow.
-const maxWait = 24 * time.Hour
-
-// minWait is the least of them above 0.
-const minWait = 10 * time.Microsecond
-
 // An Option changes a setting. Options given to New are the defaults of that Redlock. Options given to a call
 // override them for that call and, where they affect Extend and Unlock, for the lock that it returns. A zero is a
 // real zero, never "use the default": to use the default, leave the option out.
@@ -46,27 +39,6 @@ func forNew(name string, opt Option) Option {
 		}
 		return opt(o)
 	}
-}
-
-// wrongIf returns an error with that text if wrong.
-func wrongIf(wrong bool, format string, args ...any) error {
-	if !wrong {
-		return nil
-	}
-	return fmt.Errorf("redlock: "+format, args...)
-}
-
-// outside returns an error about a duration that is negative or longer than maxWait.
-func outside(what string, d time.Duration) error {
-	return cmp.Or(below(what, d), wrongIf(d > maxWait, what+" %v: must not exceed %v", d, maxWait))
-}
-
-// below returns an error about a duration that is negative, or was given as a number without its unit.
-func below(what string, d time.Duration) error {
-	return cmp.Or(
-		wrongIf(d < 0, what+" %v: must not be negative", d),
-		wrongIf(0 < d && d < minWait, what+" %v: is below %v; a unit is missing, as in %d*time.Millisecond", d, minWait, d),
-	)
 }
 
 // options are the settings of a Redlock or of one call.

@@ -60,7 +60,7 @@ func (l *Lock) passOn() bool {
 	l.r.line.Do(func(q *waiting.Queue, now time.Time) {
 		w := q.Next(t.place, now)
 		if w != nil && !t.lost.Load() && !l.r.calls.IsClosing() {
-			if a := w.Caller.(*waiter).a; l.suits(a) && l.rules.MayPass(&t.rules, a.terms.validity, a.o.stopTime, now) {
+			if a := w.Caller.(*acquisition); l.suits(a) && l.rules.MayPass(&t.rules, a.terms.validity, a.o.stopTime, now) {
 				q.Pass(t.place, w, t.pass(l, a, now), now)
 				l.released.passed = true
 				return
@@ -101,26 +101,6 @@ func (t *turn) pass(l *Lock, a *acquisition, now time.Time) *Lock {
 		next.rules.Lose(now)
 	}
 	return next
-}
-
-// receive returns the lock that the waiter was passed, after so many attempts. If its validity is over by now, it is nil,
-// and the waiter is in line again.
-func (w *waiter) receive(l *Lock, attempts int) *Lock {
-	r := w.a.r
-	if l.Err() != nil {
-		l.share.end()
-		l.claim.wakeOthers()
-		for i, n := range r.nodes {
-			n.Release(&l.claim.Trace, i)
-		}
-		r.line.Do(func(q *waiting.Queue, now time.Time) { q.Return(w.queued, now) })
-		return nil
-	}
-	l.attempts = int32(attempts + 1)
-	r.watch.Add(l, &l.entry)
-	r.counters.Acquired.Add(1)
-	r.counters.Passed.Add(1)
-	return l
 }
 
 // lockHeir returns, with its mu held, the lock that has l's claim now: l, or the latest to which it was passed on. What an

@@ -159,21 +159,16 @@ func (w *waiter) waitInLine(ctx context.Context, attempts int, last error) (*Loc
 	a := w.a
 	a.r.counters.Waiting.Add(1)
 	defer a.r.counters.Waiting.Add(-1)
-	p := waiting.NewTimer(w.queued, a.pace(), rand.N[time.Duration])
-	p.Note(isOverload(last), true)
-	more := p.SetTick(false, a.o.delay(1), time.Now())
+	p, more := w.newTimer(last)
 	if !more && last != nil {
 		return nil, last
 	}
 	expect(p, waiting.ByTick, last) // Releases may never be heard of, and so no second look come.
 	w.report(ctx, attempts, last)
 	for ticks := 0; ; {
-		why, s, passed, ended := w.sleep(ctx, p)
-		if passed != nil {
-			if l := w.receive(passed, attempts); l != nil {
-				return l, nil
-			}
-			continue
+		why, s, l, ended := w.sleep(ctx, p, attempts)
+		if l != nil {
+			return l, nil
 		}
 		if ended != nil {
 			return nil, w.endedBy(ended, last, attempts)
@@ -218,6 +213,13 @@ func (w *waiter) waitInLine(ctx context.Context, attempts int, last error) (*Loc
 		expect(p, why, err)
 		w.report(ctx, attempts, err)
 	}
+}
+
+// newTimer returns the timer of the waiter's attempts. more is false if there are none, as a user's backoff says.
+func (w *waiter) newTimer(last error) (p *waiting.Timer, more bool) {
+	p = waiting.NewTimer(w.queued, w.a.pace(), rand.N[time.Duration])
+	p.Note(isOverload(last), true)
+	return p, p.SetTick(false, w.a.o.delay(1), time.Now())
 }
 
 // holderOf returns a holder that a refusal names, by digest and label; empty if it names none.

@@ -32,25 +32,33 @@ func (a *acquisition) newWaiter(began time.Time) *waiter {
 		}
 	})
 	if a.turn > 0 {
-		w.queued.Caller = w
+		w.queued.Caller = a
 	}
 	w.entry = calls.Entry{Queued: w.queued, OnBehalf: a.o.onBehalf}
 	return w
 }
 
 // sleep returns when an attempt is due, and why. It also returns when ctx or the Redlock has ended, with the error, and
-// with a lock that was passed on to the waiter, also if the other things have happened.
-func (w *waiter) sleep(ctx context.Context, p *waiting.Timer) (why waiting.Reason, s waiting.State, passed *Lock, ended error) {
+// with a lock that was passed on to the waiter, after so many attempts, also if the other things have happened.
+func (w *waiter) sleep(ctx context.Context, p *waiting.Timer, attempts int) (why waiting.Reason, s waiting.State, l *Lock, ended error) {
 	r := w.a.r
 	for {
 		now := time.Now()
-		if s, passed = w.state(true); passed != nil {
-			return 0, s, passed, nil
-		}
+		s, passed := w.state(true)
 		why, at := p.Due(s)
-		if ended := r.calls.Ended(ctx); ended != nil || !at.IsZero() && !at.After(now) {
+		ended = r.calls.Ended(ctx)
+		due := ended != nil || !at.IsZero() && !at.After(now)
+		if passed == nil && due {
 			_, passed = w.state(false)
-			return why, s, passed, ended
+		}
+		if passed != nil {
+			if l = w.receive(passed, attempts); l != nil {
+				return 0, s, l, nil
+			}
+			continue
+		}
+		if due {
+			return why, s, nil, ended
 		}
 		var alarm <-chan time.Time
 		if !at.IsZero() {
@@ -94,6 +102,26 @@ func (w *waiter) state(sleeps bool) (s waiting.State, passed *Lock) {
 		passed, _ = got.(*Lock)
 	})
 	return s, passed
+}
+
+// receive returns the lock that the waiter was passed, after so many attempts. If its validity is over by now, it is nil,
+// and the waiter is in line again.
+func (w *waiter) receive(l *Lock, attempts int) *Lock {
+	r := w.a.r
+	if l.Err() != nil {
+		l.share.end()
+		l.claim.wakeOthers()
+		for i, n := range r.nodes {
+			n.Release(&l.claim.Trace, i)
+		}
+		r.line.Do(func(q *waiting.Queue, now time.Time) { q.Return(w.queued, now) })
+		return nil
+	}
+	l.attempts = int32(attempts + 1)
+	r.watch.Add(l, &l.entry)
+	r.counters.Acquired.Add(1)
+	r.counters.Passed.Add(1)
+	return l
 }
 
 // saw takes how an attempt has failed, and returns what the attempts have seen so far.

@@ -200,6 +200,14 @@ func (s *subscription) again() {
 	}
 }
 
+// forgetReached has the next pause be a whole one unless the node is reached in it.
+func (s *subscription) forgetReached() {
+	select {
+	case <-s.reached:
+	default:
+	}
+}
+
 func (s *subscription) isUp() bool {
 	s.all.mu.Lock()
 	defer s.all.mu.Unlock()
@@ -221,6 +229,9 @@ func (s *subscription) run(ctx context.Context, last <-chan struct{}, done chan<
 		s.all.mu.Lock()
 		worked, again := s.up, s.failed
 		s.all.mu.Unlock()
+		if worked {
+			s.forgetReached() // The pause is what keeps a connection that breaks at once from being made all the time.
+		}
 		if s.turned(false) {
 			s.all.Changed()
 		}

@@ -24,7 +24,7 @@ func (n *Node) Answer(c *Conn, reply any, err error, now time.Time) (q *Request,
 	direct := q.direct
 	if direct {
 		var complete, long bool
-		if out, complete, long, err = c.half.take(n, q, reply, err); !complete {
+		if out, complete, long, err = c.half.take(q, reply, err, n.Code); !complete {
 			return q, out, Goes
 		}
 		n.scriptsOnly = n.scriptsOnly || long

@@ -17,26 +17,14 @@ func (c *Command) IsDeletion() bool {
 	return c.Script != nil && c.Script.Deletes && len(c.Keys) == 2 // The key and its bell.
 }
 
-// isDirect reports whether the request is to be sent without its script.
-func (n *Node) isDirect(c *Conn, q *Request) bool {
-	switch {
-	case q.Eval:
-		return false
-	case q.Command.IsDeletion():
-		return c.Deletes != "" && !c.keepsKeys && !q.scripted
-	default:
-		return q.Command.IsDirect() && c.Dialect == nil && !c.scriptsOnly && !n.scriptsOnly
-	}
-}
-
 // deleted takes the two replies to a release: whether the key was deleted, and for how long the bell is there. Unless
-// that is all, the script is to be sent.
-func (n *Node) deleted(q *Request, first directReply, bell any, err error) (out Outcome, failed error) {
+// that is all, the script is to be sent. code is the first word of an error of the server.
+func (q *Request) deleted(code func(error) string, first directReply, bell any, err error) (out Outcome, failed error) {
 	failed = cmp.Or(first.err, err)
 	switch {
 	case failed == nil && first.value == int64(1) && bell == int64(-2):
 		return Outcome{Stance: Yes}, nil
-	case first.err == nil && first.value == int64(0), first.err != nil && isUndone(n.Code(first.err), first.err):
+	case first.err == nil && first.value == int64(0), first.err != nil && isUndone(code(first.err), first.err):
 	default:
 		q.note(Unclear) // The key may have been deleted, so that the script does not find it.
 	}

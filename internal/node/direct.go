@@ -21,7 +21,7 @@ type directReply struct {
 
 // take takes one of the two replies to the oldest request, a direct one. The second completes it: then
 // out is what they say, unless failed is an error of the server. long: the key's value is too long to be asked for again.
-func (first *directReply) take(n *Node, q *Request, reply any, err error) (out Outcome, complete, long bool, failed error) {
+func (first *directReply) take(q *Request, reply any, err error, code func(error) string) (out Outcome, complete, long bool, failed error) {
 	if !first.waits {
 		*first = directReply{true, reply, err}
 		return out, false, false, nil
@@ -30,7 +30,7 @@ func (first *directReply) take(n *Node, q *Request, reply any, err error) (out O
 	value, failed := said.value, said.err
 	*first = directReply{}
 	if q.Command.Script.Deletes {
-		out, failed = n.deleted(q, said, reply, err)
+		out, failed = q.deleted(code, said, reply, err)
 		return out, true, false, failed
 	}
 	if failed != nil {

@@ -3,6 +3,7 @@ package node
 import (
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // What a node votes when it gives no answer, besides its server's errors and those of the
@@ -24,3 +25,15 @@ var (
 // A full backlog refuses new locks, extensions, inspections and releases of other processes' locks, never a
 // release of this one's: those are bounded by the locks that were let in before.
 const MaxBacklog = 1 << 15
+
+// refusals are the errors by which a server says that it has not carried out a
+// script's first write. Behind others, such as those of a proxy, it may have.
+var refusals = map[string]bool{
+	"NOPERM": true, "NOAUTH": true, "WRONGTYPE": true, "OOM": true, "MISCONF": true, "READONLY": true,
+	"LOADING": true, "BUSY": true, "NOREPLICAS": true, "MASTERDOWN": true, "CLUSTERDOWN": true, "MOVED": true, "ASK": true, "CROSSSLOT": true,
+}
+
+// isUndone reports whether an error says that a command was not carried out.
+func isUndone(code string, err error) bool {
+	return refusals[code] || code == "ERR" && strings.Contains(err.Error(), "unknown command")
+}

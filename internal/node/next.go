@@ -62,3 +62,15 @@ func (n *Node) Next(c *Conn, batch []Sending, now time.Time) (_ []Sending, dropp
 	n.stir(c, now)
 	return batch, dropped
 }
+
+// isDirect reports whether the request is to be sent without its script.
+func (n *Node) isDirect(c *Conn, q *Request) bool {
+	switch {
+	case q.Eval:
+		return false
+	case q.Command.IsDeletion():
+		return c.Deletes != "" && !c.keepsKeys && !q.scripted
+	default:
+		return q.Command.IsDirect() && c.Dialect == nil && !c.scriptsOnly && !n.scriptsOnly
+	}
+}

@@ -42,15 +42,3 @@ func (n *Node) refused(c *Conn, q *Request, err error, now time.Time) (Effect, e
 	}
 	return Told, err
 }
-
-// refusals are the errors by which a server says that it has not carried out a
-// script's first write. Behind others, such as those of a proxy, it may have.
-var refusals = map[string]bool{
-	"NOPERM": true, "NOAUTH": true, "WRONGTYPE": true, "OOM": true, "MISCONF": true, "READONLY": true,
-	"LOADING": true, "BUSY": true, "NOREPLICAS": true, "MASTERDOWN": true, "CLUSTERDOWN": true, "MOVED": true, "ASK": true, "CROSSSLOT": true,
-}
-
-// isUndone reports whether an error says that a command was not carried out.
-func isUndone(code string, err error) bool {
-	return refusals[code] || code == "ERR" && strings.Contains(err.Error(), "unknown command")
-}
