@@ -172,8 +172,9 @@ func TestUnlockThatIsRepeatedAfterAnErrorOfUnknownOriginIsNoLoss(t *testing.T) {
 		"another code":                  {answer: "PROXYTIMEOUT no answer"},
 		"a refusal of the server's own": {answer: "BUSY x", want: redlock.ErrLost},
 		"refused, and sent again":       {answer: "MISCONF x", pause: time.Second, want: redlock.ErrLost},
+		"a refusal of the script":       {answer: "BUSY x", want: redlock.ErrLost},
 	} {
-		byScript := name == "at once" || test.want != nil // And others by a command of the server's own.
+		byScript := name == "at once" || name == "a refusal of the script" // And others by a command of the server's own.
 		runWithRedlock(t, name, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 			for _, n := range c.Nodes {
 				require.NoError(t, n.SetOld(byScript))
