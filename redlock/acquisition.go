@@ -167,7 +167,7 @@ func (a *acquisition) won(rd *round, number int) *Lock {
 		a.r.line.Do(func(q *waiting.Queue, _ time.Time) { q.EndTurns(a.keys) })
 	}
 	a.r.watch.Add(l, &l.entry)
-	a.r.counters.Acquired.Add(1)
+	a.r.counts.Acquired.Add(1)
 	return l
 }
 
@@ -198,7 +198,7 @@ func (a *acquisition) turnedAway(ctx context.Context, why error, number int) err
 	if !errors.Is(why, calls.ErrTurnedAway) {
 		return a.endedBy(why, e)
 	}
-	a.r.counters.Overloaded.Add(1)
+	a.r.counts.Overloaded.Add(1)
 	now := time.Now()
 	for _, n := range a.r.nodes {
 		n.RefusedElsewhere(now, a.o.nodeTimeout)

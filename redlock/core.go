@@ -27,7 +27,7 @@ type core struct {
 	recentCalls   dispatch.Recent[Event]
 	waits         calls.Waiting
 	handOvers     atomic.Int64 // releases of which no node has told anybody; beside what each lock counts
-	counters      counters
+	counts        counts
 	clock         *clockwatch.Clock
 	watch         *clockwatch.Watch
 	line          *calls.Line
@@ -108,12 +108,12 @@ func (co *core) interrupt() {
 // stoodStill counts a standstill that was noticed now by a timer that was due then, once for all such timers.
 func (co *core) stoodStill(due, now time.Time) {
 	if last := co.noticed.Swap(now.UnixNano()); due.UnixNano() > last {
-		co.counters.Standstills.Add(1)
+		co.counts.Standstills.Add(1)
 	}
 }
 
-// counters are those of Stats, by its names.
-type counters struct {
+// counts are the counters of Stats, by its names.
+type counts struct {
 	Waiting, Acquired, Passed, Extended, Repaired, Unlocked, Taken, NoQuorum, Lost, Splits, Raised, Woken, Overloaded, Standstills atomic.Int64
 
 	HoldsEnded holdCounters
@@ -138,7 +138,7 @@ func (c *holdCounters) count(cause error) {
 	}
 }
 
-func (c *counters) failed(reason error) {
+func (c *counts) failed(reason error) {
 	switch {
 	case errors.Is(reason, ErrTaken):
 		c.Taken.Add(1)

@@ -34,7 +34,7 @@ func (r *Redlock) Do(ctx context.Context, resources []string, ttl time.Duration,
 // lock. fn runs on the caller's goroutine. It may call Unlock itself.
 //
 // If fn was not called, the error matches ErrNotAcquired, though there was a lock: it had ended, or ctx, Close or a
-// limit ended the hold before fn could begin. It is released all the same, but if an argument is nil.
+// limit ended the hold before fn could begin. It is still released, unless an argument is nil.
 //
 // If fn was called, Do returns its error. ErrLost or ErrExpired is joined to it if the lock was lost before its
 // release, even if fn succeeded: somebody else may have had the lock meanwhile. If fn fails after its context has

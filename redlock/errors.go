@@ -38,7 +38,7 @@ var (
 	ErrNotAcquired = errors.New("redlock: not acquired")
 
 	// ErrAlreadyHeld means that a lock in the context of the call (see [FromContext]) holds
-	// one of the resources: the call would wait for itself, for ever. A lock is not
+	// one of the resources: the call would wait for itself, forever. A lock is not
 	// reentrant: pass it on instead. ErrAlreadyHeld also matches ErrTaken.
 	ErrAlreadyHeld error = &caseError{"redlock: already held by the lock of this context", ErrTaken}
 

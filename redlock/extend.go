@@ -88,7 +88,7 @@ func (l *Lock) applyExtension(rd *round, h *lease.Hold, waited error) error {
 	case v == lease.Undecided:
 		return nil
 	case v == lease.Granted:
-		l.r.counters.Extended.Add(1)
+		l.r.counts.Extended.Add(1)
 		return nil
 	case l.rules.Release != lease.Held: // What it has deleted was not lost.
 		return rd.quorumError(verdictError(v))
@@ -161,6 +161,6 @@ func (r *repairer) Receive(i int, out node.Outcome, _ time.Time) {
 	defer l.mu.Unlock()
 	l.rules.Repaired(i)
 	if r.loss && out.Stance == node.Yes {
-		l.r.counters.Repaired.Add(1)
+		l.r.counts.Repaired.Add(1)
 	}
 }

@@ -23,8 +23,8 @@ type nodeFacts struct {
 // vanishedEvery is the least time between two events about keys that a node has lost: a flush is many.
 const vanishedEvery = time.Second
 
-// tell is the link's Config.Tell: it is called with its mutex held, or that of the subscriptions.
-func (n *nodeFacts) tell(f node.Fact) {
+// report is the link's Config.Report: it is called with its mutex held, or that of the subscriptions.
+func (n *nodeFacts) report(f node.Fact) {
 	e := Event{Node: n.name, Err: f.Why}
 	switch f.What {
 	case node.Well:

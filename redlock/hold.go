@@ -216,7 +216,7 @@ func (h *hold) tell(why lease.Verdict, now time.Time) {
 	if why == lease.NoQuorum {
 		cause = nil // The release was not confirmed, which is no loss.
 	}
-	h.lock.r.counters.HoldsEnded.count(cause)
+	h.lock.r.counts.HoldsEnded.count(cause)
 	if h.lock.r.wants(h.values, EventHoldEnded, cause) {
 		e := h.lock.event(EventHoldEnded, OpExtend)
 		e.Err = cause

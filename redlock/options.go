@@ -100,7 +100,7 @@ func defaultOptions() options {
 // whoever has waited longest, is put off once, by at most 0.2 s, and then counts. TryLock ignores it, like all
 // options about retries. Default 10, which is about 2 s with the default delay.
 func WithRetryCount(n int) Option {
-	return option(wrongIf(n < -1, "retry count %d: must be -1 (for ever), 0 or more", n), func(o *options) { o.retryCount, o.countHere = n, true })
+	return option(wrongIf(n < -1, "retry count %d: must be -1 (forever), 0 or more", n), func(o *options) { o.retryCount, o.countHere = n, true })
 }
 
 // WithWait has Lock and Do wait for at most d until they have the lock, by timed retries and as releases are heard of,
@@ -209,12 +209,12 @@ func WithConnectionAge(d time.Duration) Option {
 // WithMinHold has Unlock leave the keys until d after the caller got the lock: after Lock or TryLock
 // returned it, or [Redlock.Do] called its function. It is for a job that must not run twice within
 // d, on machines whose clocks and durations differ a bit. Until then the resource is taken, even
-// for its former holder, and also if the holder dies. Do leaves no keys if it has not called its
-// function. d passes by the clocks of the nodes, and begins with the last step of the call: add
-// what these may be fast by, and how long a process may stand still before the caller's next step.
+// for its former holder, and even if the holder dies. Do leaves no keys if it has not called its
+// function. The nodes time d, from the last step of the call. So add the error of their clocks, and
+// the longest pause of a process between that step and the caller's next one.
 //
-// A machine that is refused should wait, as the other one may get no lock in the end: for so long
-// that its wait and the difference of the instants at which callers begin are together shorter than d.
+// A machine that is refused should wait, as the other one may get no lock in the end. Its wait, and the
+// time by which the callers' starts differ, must together be shorter than d.
 //
 // A ttl that leaves less than d after the longest attempt (three node timeouts, or the validity)
 // is raised. d must not be negative, nor exceed the ttl. Default 0.

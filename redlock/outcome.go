@@ -61,7 +61,7 @@ func (rd *round) votesLocked(ballots []lease.Ballot) []Vote {
 
 // fail counts the failed round and returns the error for it.
 func (rd *round) fail(reason error) *QuorumError {
-	rd.r.counters.failed(reason)
+	rd.r.counts.failed(reason)
 	return rd.quorumError(reason)
 }
 
@@ -84,10 +84,10 @@ func (rd *round) quorumError(reason error) *QuorumError {
 // tellLocked counts, and tells, what has become of a round. rd.mu is held.
 func (rd *round) tellLocked(e lease.Effect) {
 	if e.Has(lease.Raised) {
-		rd.r.counters.Raised.Add(1)
+		rd.r.counts.Raised.Add(1)
 	}
 	if e.Has(lease.Split) {
-		rd.r.counters.Splits.Add(1)
+		rd.r.counts.Splits.Add(1)
 	}
 	if e.Has(lease.Decided) {
 		rd.eventLocked(EventDecided)

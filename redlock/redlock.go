@@ -118,7 +118,7 @@ func (co *core) newLink(n Node, single bool) *link.Link {
 	c := link.Config{
 		Name: n.Name, Pool: n.Pool, Single: single,
 		ConnectTimeout: o.connectTimeout, Scripts: handshakeScripts, Readiness: &co.ready,
-		Tell: (&nodeFacts{r: co, name: n.Name}).tell,
+		Report: (&nodeFacts{r: co, name: n.Name}).report,
 		Node: node.Config{
 			Timeout: o.nodeTimeout, Silence: admission.Silence, Age: o.connectionAge, Clock: co.clock.At,
 			UnusedKey:     o.prefix + reservedMark + "none:" + tokens.New()[:16],

@@ -60,7 +60,7 @@ func (r *Redlock) Release(ctx context.Context, resources []string, token string)
 		return err
 	}
 	defer r.calls.Exit()
-	same := fmt.Sprintf("%q %s", on.resources, token) // Others of the token's resources are another release.
+	same := fmt.Sprintf("%q %s", on.resources, token) // A different set of resources is a different release.
 	_, err, _ := r.releasing.Do(same, func() (any, error) { return nil, r.releaseForeign(ctx, on, token) })
 	return err
 }
@@ -84,6 +84,6 @@ func (r *Redlock) releaseForeign(ctx context.Context, on *target, token string) 
 	if v := rd.release(r.defaults.nodeTimeout); v != lease.Granted {
 		return orClosed(rd.fail(verdictError(v)))
 	}
-	r.counters.Unlocked.Add(1)
+	r.counts.Unlocked.Add(1)
 	return nil
 }

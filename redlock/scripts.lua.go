@@ -46,7 +46,7 @@ var grantingScripts, otherScripts = quarantine.Wrap(handshakeScripts)
 var answers = holders.Answers{Taken: ErrTaken, Reserved: errReserved}
 
 // lockScript sets every key to the token, or none.
-var lockScript = quarantine.Grants(script("lock", answers.Lock))
+var lockScript = quarantine.Granting(script("lock", answers.Lock))
 
 // A request to lock one resource is sent as commands of the server's own where that is possible.
 func init() { lockScript.Direct = answers.Direct }
@@ -81,7 +81,7 @@ func extendCommand(c *claim, ms any, ask bool) node.Command {
 }
 
 // repairScript gives a lock that a quorum holds its missing keys on this node.
-var repairScript = quarantine.Grants(script("repair", func(reply any) node.Outcome {
+var repairScript = quarantine.Granting(script("repair", func(reply any) node.Outcome {
 	switch reply {
 	case int64(1):
 		return node.Outcome{Stance: node.Yes}
@@ -160,7 +160,7 @@ func decodeHeld(name string, no node.Stance) func(any) node.Outcome {
 	}
 }
 
-var fencedLockScript = quarantine.Grants(script("fencedLock", fences.Decode(answers.Lock)))
+var fencedLockScript = quarantine.Granting(script("fencedLock", fences.Decode(answers.Lock)))
 
 // raiseScript sets the counters of a lock to a fence that is not below them.
 var raiseScript = script("raise", fences.Decode(func(reply any) node.Outcome {
@@ -176,8 +176,8 @@ func raiseCommand(c *claim, fence int64) node.Command {
 
 // queueScript is the lock script for a client that waits, and fencedQueueScript is that with fencing.
 var (
-	queueScript       = quarantine.Grants(script("queue", lines.DecodeQueue(answers.Lock)))
-	fencedQueueScript = quarantine.Grants(script("fencedQueue", lines.DecodeQueue(fences.Decode(answers.Lock))))
+	queueScript       = quarantine.Granting(script("queue", lines.DecodeQueue(answers.Lock)))
+	fencedQueueScript = quarantine.Granting(script("fencedQueue", lines.DecodeQueue(fences.Decode(answers.Lock))))
 )
 
 // queueCommand is the lock request of a client that has waited for some time, and goes on

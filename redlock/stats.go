@@ -119,7 +119,7 @@ func (r *Redlock) Stats() Stats {
 	s := Stats{
 		Held: r.watch.Count(), Kept: r.watch.Kept(), EventsDropped: r.events.Dropped(), OldestWait: r.waits.Oldest(), Sets: r.notes.standing(),
 	}
-	count(&s, &r.counters)
+	count(&s, &r.counts)
 	s.Asking, s.Queued, s.Window = r.admission.Stats()
 	for _, n := range r.nodes {
 		s.Nodes = append(s.Nodes, nodeStats(n))

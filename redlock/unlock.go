@@ -156,7 +156,7 @@ func (l *Lock) endUnlock(rd *round, v lease.Verdict) error {
 	l.released.result = nil
 	reason := l.rules.Unlocked(v)
 	if reason == lease.Granted {
-		l.r.counters.Unlocked.Add(1)
+		l.r.counts.Unlocked.Add(1)
 	} else {
 		l.released.result = orClosed(rd.fail(verdictError(reason)))
 	}

@@ -84,7 +84,7 @@ func (a *acquisition) attempts(ctx context.Context) (l *Lock, err error) {
 		}
 		r.line.Do(func(q *waiting.Queue, now time.Time) { q.Join(w.queued, now) })
 	}
-	// Also if retryIf panics, or those behind would wait for ever.
+	// Also if retryIf panics, or those behind would wait forever.
 	defer func() { r.line.Do(func(q *waiting.Queue, now time.Time) { q.Leave(w.queued, l != nil, now) }) }()
 	r.wantHeld(a.resources)
 	r.subscriptions.Want() //nolint:contextcheck // What it starts goes on for later waiters.
@@ -135,9 +135,9 @@ func (a *acquisition) poll(ctx context.Context) (*Lock, error) {
 			}
 			d = overload.Delay(d, a.o.nodeTimeout)
 			a.r.waits.Note(&entry, a.waitingCall(attempt, err))
-			a.r.counters.Waiting.Add(1)
+			a.r.counts.Waiting.Add(1)
 			ended = a.r.calls.Sleep(ctx, d)
-			a.r.counters.Waiting.Add(-1)
+			a.r.counts.Waiting.Add(-1)
 		}
 		if ended != nil {
 			return nil, a.endedBy(ended, last)
@@ -157,8 +157,8 @@ func worse(last, err error) error {
 // waitInLine has the waiter in line until it has the lock or gives up. last is what its attempts have seen so far.
 func (w *waiter) waitInLine(ctx context.Context, attempts int, last error) (*Lock, error) {
 	a := w.a
-	a.r.counters.Waiting.Add(1)
-	defer a.r.counters.Waiting.Add(-1)
+	a.r.counts.Waiting.Add(1)
+	defer a.r.counts.Waiting.Add(-1)
 	p, more := w.newTimer(last)
 	if !more && last != nil {
 		return nil, last
@@ -188,7 +188,7 @@ func (w *waiter) waitInLine(ctx context.Context, attempts int, last error) (*Loc
 		if err == nil {
 			return l, nil
 		}
-		last = w.saw(last, err) // Also of one that gave way, should ctx end next: somebody else is to have the lock.
+		last = w.saw(last, err) // Kept in case ctx ends next. After giving way, the lock is reserved for somebody else.
 		if gaveWay(err) && putOff(p, why, err) {
 			if tick {
 				attempts, ticks = attempts-1, ticks-1 // The retry is still to come.

@@ -21,8 +21,8 @@ type waiter struct {
 	rested bool      // it has not asked as it came, as a lock of this process had what it wants
 }
 
-// newWaiter returns one whose call began then: those that begin together are in the order of their calls, however long
-// each has taken to connect.
+// newWaiter returns the waiter of a call that began at that time. Waiters stand in the order in which their calls began,
+// however long each has taken to connect.
 func (a *acquisition) newWaiter(began time.Time) *waiter {
 	w := &waiter{a: a, signal: make(chan struct{}, 1)}
 	w.queued = waiting.NewWaiter(a.keys, a.o.retryDelay, began, func() {
@@ -76,13 +76,13 @@ func (w *waiter) sleep(ctx context.Context, p *waiting.Timer, attempts int) (why
 // rest sleeps until the waiter is passed a lock, or is to do what it takes to get one from the nodes.
 func (w *waiter) rest(ctx context.Context) *Lock {
 	w.rested = true
-	w.a.r.counters.Waiting.Add(1)
+	w.a.r.counts.Waiting.Add(1)
 	select {
 	case <-w.signal:
 	case <-ctx.Done():
 	case <-w.a.r.calls.Closing:
 	}
-	w.a.r.counters.Waiting.Add(-1)
+	w.a.r.counts.Waiting.Add(-1)
 	if _, passed := w.state(false); passed != nil {
 		return w.receive(passed, 0)
 	}
@@ -119,8 +119,8 @@ func (w *waiter) receive(l *Lock, attempts int) *Lock {
 	}
 	l.attempts = int32(attempts + 1)
 	r.watch.Add(l, &l.entry)
-	r.counters.Acquired.Add(1)
-	r.counters.Passed.Add(1)
+	r.counts.Acquired.Add(1)
+	r.counts.Passed.Add(1)
 	return l
 }
 
@@ -132,9 +132,9 @@ func (w *waiter) saw(last, err error) error {
 	return worse(last, err)
 }
 
-// endedBy is the error of a call that was ended in line, after so many attempts. If somebody else there has been answered
-// since its last one, that tells more: most ask once, as they come, and one that is next as its wait is over is cut short.
-// Also of one that is head by now: it may have become so because all waits end at the same time.
+// endedBy is the error of a call that was ended in line, after so many attempts. An answer that another waiter here got
+// since the call's last attempt tells more: most waiters ask once, as they come, and an attempt that begins as the wait
+// ends is cut short. This holds for the head, too: it may be head only because all waits end at the same time.
 func (w *waiter) endedBy(cause, last error, attempts int) error {
 	since := w.asked
 	if last == nil || wasCut(last) {
@@ -174,15 +174,15 @@ func (w *waiter) attempt(ctx context.Context, why waiting.Reason, s waiting.Stat
 		line.Do(func(q *waiting.Queue, now time.Time) { q.Remember(w.queued, forOthers(err), now) })
 		return l, err
 	}
-	// A release that is heard of is the call to come: where the nodes' lines differ, all that were told come, and one wins.
-	// Without a quorum of subscriptions it never yields at a timed retry: it would find each release left to another.
-	// As it becomes head it does, and gets in line, in any case: if it does not listen yet, it does so soon.
+	// After a release message, ask at once. Where the nodes' lines differ, several waiters are told, and one of them wins.
+	// Otherwise yield if a quorum of nodes can tell us of releases. Without one, a timed retry must not yield: it would
+	// find each release left to another waiter. A new head always yields and gets in line: it listens soon.
 	some, enough := a.r.subscriptions.Up()
 	t := joining{began: w.queued.Began(), yields: why == waiting.ByHead || enough && why != waiting.ByRelease}
 	t.inLine = t.yields || some
 	line.Do(func(q *waiting.Queue, _ time.Time) { q.Begin(w.queued, t.inLine) })
 	if why == waiting.ByRelease {
-		a.r.counters.Woken.Add(1)
+		a.r.counts.Woken.Add(1)
 	}
 	l, err := a.attempt(ctx, number, t)
 	switch {

@@ -92,7 +92,7 @@ func (w *window) observe(s Sample, busy int, now time.Time) {
 	switch {
 	case !late && (idle || !s.Answered), late && s.Timeout < w.best*9/8 && now.Sub(w.answered) < known:
 		// The window does not limit, nodes are down, or no node could answer in that time: patience leaves a
-		// round 9/8 of best. A best that was measured in a queue must not excuse late rounds for ever.
+		// round 9/8 of best. A best that was measured in a queue must not excuse late rounds forever.
 	case s.Answered && s.Took <= soon:
 		w.slow, w.silent = 0, 0
 		w.grow(s, now)

@@ -34,8 +34,8 @@ type Waiting struct {
 	holders map[string]*holder // by digest: those of whom calls were told
 }
 
-// A Since says since when those wait on whose behalf a call does, which may go on while one after the other gets
-// what it waits for: nil inside if nobody does.
+// A Since is when the longest-waiting caller of a shared search began; nil inside: none waits. The search may go on
+// while its callers get what they wait for, one after the other.
 type Since = atomic.Pointer[time.Time]
 
 // An Entry is a call's place among them. Only the goroutine of the call uses it.

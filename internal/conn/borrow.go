@@ -13,7 +13,7 @@ import (
 	"github.com/seed6c881748/redlock/internal/brief"
 )
 
-// This file is about what a Pool of the user's may do: block for ever, ignore its
+// This file is about what a Pool of the user's may do: block forever, ignore its
 // context, return nothing, or panic. None of it may cost more than this node's vote.
 
 const (

@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// What is asked on a fresh connection, before it is put to work: questions are sent
-// together, as with a far server round trips are what it takes.
+// The commands of a handshake go out together: to a far node, round trips are what takes the time.
 
 // A Step is a command of a handshake, and what is made of its answer.
 type Step struct {

@@ -10,7 +10,7 @@ import (
 )
 
 // A Pool hands out connections to one Redis server. It may be the user's, which may
-// block for ever, ignore its context, return nothing, or panic; see [Source].
+// block forever, ignore its context, return nothing, or panic; see [Source].
 type Pool interface {
 	GetContext(ctx context.Context) (redis.Conn, error)
 }

@@ -58,7 +58,7 @@ func (l *redigoLink) abortable(ctx context.Context) (err error) {
 	return nil
 }
 
-// Abort does not Close, which would first wait for outstanding replies, on a hung server for ever.
+// Abort does not Close, which would first wait for outstanding replies, on a hung server forever.
 func (l *redigoLink) Abort() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

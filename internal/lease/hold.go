@@ -57,7 +57,7 @@ func (h *Hold) Keep(now time.Time) {
 
 // due is when the next extension begins: a pace after the last one, and as long before Until as if that one had moved
 // it. By the last one alone, an Extend by a short ttl would put the next one off beyond Until. A pace is a bit less than
-// a third of the term, and random: locks that were taken together are not to be extended together for ever.
+// a third of the term, and random: locks that were taken together are not to be extended together forever.
 func (h *Hold) due(now time.Time) time.Time {
 	third := h.Term() / share
 	pace := third - h.Lease.Random(third/10+1)

@@ -18,7 +18,7 @@ type Config struct {
 	Dialect        Dialect        // nil: requests are sent as they are given
 	Readiness      *Readiness
 
-	// Tell hears what becomes of the node. It is called with a mutex held, the link's or that of Subscriptions. So it must
+	// Report hears what becomes of the node. It is called with a mutex held, the link's or that of Subscriptions. So it must
 	// not wait, and not call the link.
-	Tell func(f node.Fact)
+	Report func(f node.Fact)
 }

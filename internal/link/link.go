@@ -28,7 +28,7 @@ type Link struct {
 	cancel context.CancelFunc
 	done   chan struct{} // closed when the link's goroutine has ended
 
-	// Never taken with a Lock's, a round's or another link's. Tell, trace owners and dialect
+	// Never taken with a Lock's, a round's or another link's. Report, trace owners and dialect
 	// are called with it held, receivers never.
 	mu       sync.Mutex
 	work     sync.Cond   // a writer waits for it: something is queued, or the end
@@ -91,7 +91,7 @@ func (l *Link) hear(f node.Fact) {
 	case node.Stalled:
 		l.Readiness.add(0)
 	default:
-		l.Tell(f)
+		l.Report(f)
 	}
 }
 

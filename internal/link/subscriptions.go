@@ -38,7 +38,7 @@ type Subscriptions struct {
 
 	each []*subscription
 
-	mu     sync.Mutex  // never with a link's; Config.Tell is called with it
+	mu     sync.Mutex  // never with a link's; Config.Report is called with it
 	wanted int         // calls that wait
 	rest   *time.Timer // stops the listeners; nil: not set
 	closed bool
@@ -265,7 +265,7 @@ func (s *subscription) complain(c Complaint, why error) {
 	defer s.all.mu.Unlock()
 	if !s.said[c] && !s.all.closed {
 		s.said[c] = true
-		s.link.Tell(node.Fact{What: node.Deaf, Why: why})
+		s.link.Report(node.Fact{What: node.Deaf, Why: why})
 	}
 }
 

@@ -77,7 +77,7 @@ func (n *Node) heard(c *Conn, q *Request, out Outcome, now time.Time) Outcome {
 	if q.Trace != nil && n.vanished.hear(q, &out, now) {
 		n.stats.Vanished++
 		n.stats.VanishedAt = now
-		n.tell(Fact{What: Vanished, At: now, Times: n.stats.Vanished})
+		n.record(Fact{What: Vanished, At: now, Times: n.stats.Vanished})
 	}
 	return out
 }

@@ -16,7 +16,7 @@ var (
 	ErrBacklog           = fmt.Errorf("more than %d requests wait for this node", MaxBacklog)
 	errTooManyUnanswered = fmt.Errorf("%w: too many earlier locks are unanswered", ErrOverloaded)
 	ErrSilent            = errors.New("the node has not answered earlier requests")
-	ErrBehind            = fmt.Errorf("%w", ErrSilent) // and answers all the time: a queue, and no lost packet or standstill
+	ErrBehind            = fmt.Errorf("%w", ErrSilent) // but it is answering: it is overloaded, not stalled
 	ErrUnreached         = errors.New("not connected yet")
 	ErrWithdrawn         = errors.New("not asked: it had been given up, or was over")
 )

@@ -58,10 +58,10 @@ func (c *Conn) Said() error { return c.said }
 // Connected puts a connection to work. Only then do requests flow.
 func (n *Node) Connected(c *Conn, now time.Time) {
 	if !n.resumes || n.lost {
-		n.tell(Fact{What: Well})
+		n.record(Fact{What: Well})
 	}
 	n.state, n.down, n.lost, n.failed, n.resumes = Up, nil, false, false, false
-	n.tell(Fact{What: Joined})
+	n.record(Fact{What: Joined})
 	waiting := n.queue
 	n.queue = requestQueue{}
 	n.begin(c, now)
@@ -85,7 +85,7 @@ func (n *Node) begin(c *Conn, now time.Time) {
 func (n *Node) Waits() {
 	if n.state == Connecting {
 		n.failed = true
-		n.tell(Fact{What: Stalled})
+		n.record(Fact{What: Stalled})
 	}
 }
 
@@ -126,7 +126,7 @@ func (n *Node) Ended(c *Conn, long bool, now time.Time) (failed []*Request, why 
 // goDown notes that the node is not up any more, but being connected to.
 func (n *Node) goDown() {
 	if n.state == Up {
-		n.tell(Fact{What: Left})
+		n.record(Fact{What: Left})
 	}
 	n.state = Connecting
 }
@@ -135,7 +135,7 @@ func (n *Node) goDown() {
 func (n *Node) reportLoss(why error) {
 	if !n.lost && !n.closing {
 		n.lost = true
-		n.tell(Fact{What: Lost, Why: why})
+		n.record(Fact{What: Lost, Why: why})
 	}
 }
 
@@ -186,7 +186,7 @@ func (n *Node) Finish(now time.Time) (failed []*Request, _ error) {
 // fail enters a state in which nothing can be sent.
 func (n *Node) fail(s State, now time.Time) (failed []*Request) {
 	n.state, n.failed = s, true
-	n.tell(Fact{What: Stalled})
+	n.record(Fact{What: Stalled})
 	for q := n.queue.pop(); q != nil; q = n.queue.pop() {
 		n.owe(q, now)
 		failed = append(failed, q)

@@ -84,8 +84,8 @@ func (n *Node) Backlog() int { return n.queue.len + n.inFlight.len }
 // push queues a request.
 func (n *Node) push(q *Request) { n.queue.push(q) }
 
-// tell notes a fact.
-func (n *Node) tell(f Fact) { n.facts = append(n.facts, f) }
+// record notes a fact.
+func (n *Node) record(f Fact) { n.facts = append(n.facts, f) }
 
 // Facts returns those that have come up since it was last called, in their order. They are valid until the next step.
 func (n *Node) Facts() []Fact {
@@ -129,7 +129,7 @@ func (n *Node) Reach() (up, connecting bool) {
 // want has the node be connected to, for the first time.
 func (n *Node) want() {
 	n.state = Connecting
-	n.tell(Fact{What: Wanted})
+	n.record(Fact{What: Wanted})
 }
 
 // Unreached is the vote of a node that was not asked, as it may not have been connected; nil if it is.

@@ -196,7 +196,7 @@ func (n *Node) takeBack(q *Request) bool {
 // settle tells what was settled, when nothing is owed any more or the connection has ended.
 func (n *Node) settle() {
 	if n.unknown > 0 || n.settled > 0 {
-		n.tell(Fact{What: Settled, Unknown: n.unknown, Released: n.settled})
+		n.record(Fact{What: Settled, Unknown: n.unknown, Released: n.settled})
 	}
 	n.unknown, n.settled = 0, 0
 }

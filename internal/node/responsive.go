@@ -33,10 +33,10 @@ func (n *Node) hear(out *Outcome, tried bool, at time.Time) {
 	switch {
 	case out.Stance != Silent || out.Abstained:
 		if n.misses.hit(tried, at) {
-			n.tell(Fact{What: Well})
+			n.record(Fact{What: Well})
 		}
 	case n.state == Up && n.misses.miss(out.Err, n.Code(out.Err), at):
-		n.tell(Fact{What: Unresponsive, Why: n.unresponsive(at)})
+		n.record(Fact{What: Unresponsive, Why: n.unresponsive(at)})
 	}
 }
 

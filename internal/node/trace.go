@@ -3,8 +3,8 @@ package node
 import "time"
 
 // A Trace is what is known of what a token has left on every node. (A redlock.Tracer is something
-// else.) A token is made for one attempt and never used again: with one token over several
-// attempts, what is late of an earlier attempt would act on a later one.
+// else.) A token is made for one attempt and never used again. Otherwise a delayed message of one
+// attempt could affect the next.
 type Trace struct {
 	owner  TraceOwner
 	places []place  // by node; what is in places[i] is node i's

@@ -109,8 +109,10 @@ func nameOf(marker string) string {
 	return hex.EncodeToString(sum[:6])
 }
 
-// Grants makes a script one of those that quarantine is about.
-func Grants(s *node.Script) *node.Script {
+// Granting marks a script by which a node grants something, which it does not in quarantine. A Redlock without quarantine
+// sends the script as it is. With quarantine, the script's text begins with a look at the node's marker, and its reply may
+// be that look's refusal, which Decode reads, too.
+func Granting(s *node.Script) *node.Script {
 	s.Grants = true
 	s.Decode = decodeWrapped(s.Decode)
 	return s
@@ -138,7 +140,7 @@ func decodeWrapped(decode func(any) node.Outcome) func(any) node.Outcome {
 // LookCommand grants nothing: whether the node abstains is all that is heard. lookScript has only a slow form.
 var (
 	LookCommand = node.Command{Script: lookScript}
-	lookScript  = Grants(node.NewScript("look", "return 1", func(any) node.Outcome { return node.Outcome{Stance: node.Yes} }))
+	lookScript  = Granting(node.NewScript("look", "return 1", func(any) node.Outcome { return node.Outcome{Stance: node.Yes} }))
 )
 
 // RunScript answers the run_id.

@@ -30,13 +30,12 @@ var Of func(r any) Settings
 // connections are closed.
 var Enter func(r any) (exit func())
 
-// Unused says of a *redlock.Lock, which was just acquired, that nobody works under it yet: until Use, or until its
-// own Do calls a function, its Unlock leaves no keys for WithMinHold. Package semaphore says so of a slot that it
-// has won, as long as no caller has it. It is for a lock that no user has got: whoever works under a lock need
-// not tell the library by any call but Unlock.
+// Unused marks a *redlock.Lock that nobody works under yet, so that its Unlock ignores WithMinHold. The mark lasts until
+// Use, or until the lock's own Do calls a function. Package semaphore marks a slot that it has won until a caller gets
+// it. Only locks that no user has got may be marked: a user need not announce that work begins.
 var Unused func(lock any)
 
-// Use says of an unused *redlock.Lock that somebody may work under it from now on. WithMinHold counts from here.
+// Use ends the mark of Unused: somebody may work under the lock from now on. WithMinHold counts from here.
 var Use func(lock any)
 
 // Parts of a Redlock.

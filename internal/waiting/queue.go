@@ -39,11 +39,11 @@ type resourceQueue struct {
 	line     list.List // of *Waiter
 	answer   error
 	answered time.Time     // when the nodes last answered somebody in line so
-	mixed    bool          // since the line was last empty, some have had other retry delays than the first
+	mixed    bool          // waiters in this line use different retry delays; kept until it is empty
 	yield    time.Time     // until then a newcomer stands in line before it asks
 	inLine   bool          // this process may be in line on the nodes
 	heard    announcements // of the last release
-	notified string        // the release that the waiters here were told of and no attempt has been refused since; "": none
+	notified string        // digest of the last announced release that no attempt has been refused after; empty: none
 	used     time.Time
 	turn     *Turn // of a lock of this process; nil: it has none, or none with turns
 }

@@ -32,7 +32,7 @@ type caller struct {
 //   - ErrClosed after Close of the Redlock;
 //   - ErrAlreadyHeld if ctx is derived from the context of a permit of this semaphore that is held, by
 //     Do or [Permit.KeepAlive]. Callers that have one permit each and wait for a second one would wait
-//     for each other, for ever.
+//     for each other, forever.
 func (s *Semaphore) Acquire(ctx context.Context) (*Permit, error) {
 	p, err := s.acquire(ctx)
 	if err != nil {
