@@ -26,8 +26,8 @@ type acquisition struct {
 	turn    time.Duration // of its lock; 0: it takes no part in turns
 }
 
-// A joining is what an attempt of a Lock that waits says of its place in line. The zero joining is that of
-// an attempt without one.
+// A joining is what an attempt asks for about the nodes' line. The zero joining is that of an attempt that does not
+// wait in line.
 type joining struct {
 	inLine bool      // it gets in line if it is refused
 	began  time.Time // to wait
@@ -37,7 +37,7 @@ type joining struct {
 // minLine is the least life of a line, from when somebody last got in.
 const minLine = time.Minute
 
-// prepare checks the arguments, and notes what they come to.
+// prepare checks the arguments, and derives the terms of the lock from them.
 func (a *acquisition) prepare(ctx context.Context, r *core, resources []string, ttl time.Duration, opts []Option) error {
 	a.r, a.o = r, &r.defaults
 	if r.events.On() {
@@ -155,7 +155,7 @@ func (a *acquisition) request(c *claim) node.Command {
 	return queueCommand(c, a.r.channel, time.Since(t.began), life, t.yields)
 }
 
-// won makes the lock that a round has got.
+// won makes the Lock of a round that was granted.
 func (a *acquisition) won(rd *round, number int) *Lock {
 	if f := rd.rules.Fencing; f != nil {
 		rd.claim.fence = f.Fence
@@ -171,7 +171,7 @@ func (a *acquisition) won(rd *round, number int) *Lock {
 	return l
 }
 
-// unasked is the error of an attempt of which no node was asked; why says so for each.
+// unasked returns the error of an attempt that asked no node; why gives the reason for each node.
 func (a *acquisition) unasked(number int, why func(n *link.Link) error) *QuorumError {
 	e := &QuorumError{
 		Op: OpLock, Resources: slices.Clone(a.resources), Need: a.r.need, Attempt: number,
@@ -183,7 +183,7 @@ func (a *acquisition) unasked(number int, why func(n *link.Link) error) *QuorumE
 	return e
 }
 
-// endedBy is the error of a call that was ended by its context or by Close.
+// endedBy returns the error of a call that was ended by its context or by Close.
 func (a *acquisition) endedBy(cause, last error) error {
 	if wasCut(last) {
 		return last

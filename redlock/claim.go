@@ -24,9 +24,8 @@ type claim struct {
 	leaves bool // a release may leave the keys: there is a min hold
 	waited bool // others may be in line behind it: its lock request has got in line, or it is one of a turn
 
-	// wakes is whether the claim's release wakes those who wait. It has no lock: it is set before the first
-	// release is handed to a node, and never after that. A node's goroutines look at it for a release only,
-	// which has come to them through the link's mutex.
+	// wakes: the release wakes waiters. Set before the first release is queued, and never after it, so it needs no lock:
+	// a node's goroutines read it for releases only, which reach them through the link's mutex.
 	wakes bool
 }
 
@@ -61,7 +60,7 @@ func (c *claim) wakeOthers() {
 	}
 }
 
-// grow notes that the keys may be given ttl to live. Before the request is sent: it counts even if no answer comes.
+// grow notes that the keys may be given ttl to live. Call it before the request is sent: no answer may come.
 func (c *claim) grow(ttl time.Duration) {
 	for {
 		life := c.life.Load()

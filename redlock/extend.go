@@ -101,7 +101,7 @@ func (l *Lock) applyExtension(rd *round, h *lease.Hold, waited error) error {
 	}
 }
 
-// lost ends what hangs on the lock: an extension has found that it was lost, has expired or was released.
+// lost ends the holds of a lock that an extension has found lost, expired or released.
 func (l *Lock) lost() {
 	l.mu.Lock()
 	h, ended := l.hold, l.rules.Ended != lease.Undecided

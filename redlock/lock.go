@@ -163,9 +163,9 @@ func (l *Lock) Wanted() <-chan struct{} {
 	return l.wanted
 }
 
-// want is called when somebody was seen to wait. It closes the channel of Wanted, if there is one. Whoever waits for
-// a permit waits for all k of them. So a permit draws one of k lots each time: of all k, about one makes room, and
-// the next extensions draw again only if somebody still waits.
+// want is called when a waiter was seen. It closes the channel of Wanted, if there is one. A waiter for a permit waits
+// for any of the k permits, and all k holders see it. So each permit closes its channel with probability 1/k only: on
+// average one holder makes room, and the next extensions draw again if somebody still waits.
 func (l *Lock) want() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -175,7 +175,7 @@ func (l *Lock) want() {
 	}
 }
 
-// errLocked is why the lock has ended. l.mu is held.
+// errLocked returns why the lock has ended, nil if it is held. l.mu is held.
 func (l *Lock) errLocked(now time.Time) error { return verdictError(l.rules.Check(now)) }
 
 // event is an event about the lock: each call ends with one, so that traces and metrics can
@@ -200,7 +200,7 @@ func (l *Lock) tell(ctx context.Context, kind EventKind, op Op, began time.Time,
 	l.r.end(ctx, e, l.fill)
 }
 
-// fill sets what an event says of the lock; nothing if there is none.
+// fill sets the fields of an event that describe the lock. Without a lock it sets nothing.
 func (l *Lock) fill(e *Event) {
 	if l != nil {
 		e.Holder, e.Until = l.Holder(), l.Until()

@@ -17,7 +17,7 @@ type failure struct {
 	votes   []Vote        // as they were
 }
 
-// asVote is a ballot as callers are told it.
+// asVote returns a ballot as the vote that callers see.
 func asVote(node string, b *lease.Ballot) Vote {
 	v := Vote{Node: node, Took: b.Took, Err: b.Err, stance: b.Stance}
 	if b.Holder != nil {
@@ -26,7 +26,7 @@ func asVote(node string, b *lease.Ballot) Vote {
 	return v
 }
 
-// failLocked is the round's failure. rd.mu is held.
+// failLocked returns the round's failure, a new one if there is none yet. rd.mu is held.
 func (rd *round) failLocked() *failure {
 	if rd.failure == nil {
 		rd.failure = new(failure)
@@ -34,7 +34,7 @@ func (rd *round) failLocked() *failure {
 	return rd.failure
 }
 
-// take is what the round has come to for whom has waited for it: a lock, only if it goes on for longer than atLeast.
+// take returns the round's result to the caller that has waited for it. A lock counts only if more than atLeast is left.
 func (rd *round) take(atLeast time.Duration) lease.Verdict {
 	now := time.Now()
 	rd.mu.Lock()
@@ -44,7 +44,7 @@ func (rd *round) take(atLeast time.Duration) lease.Verdict {
 	return v
 }
 
-// verdict is what the round has come to.
+// verdict returns how the round was decided.
 func (rd *round) verdict() lease.Verdict {
 	rd.mu.Lock()
 	defer rd.mu.Unlock()

@@ -27,30 +27,30 @@ type round struct {
 	asker *acquisition // of an attempt to get a lock
 
 	task    node.Task     // of the first requests
-	decided chan struct{} // closed when the round is done, after what that lets go of was given back
+	decided chan struct{} // closed when the round is done and its place was given back
 
 	// After a Lock's; never taken with a node's or another round's.
 	mu       sync.Mutex
 	rules    lease.Round
-	requests []node.Request // the first, by node; without a task: not asked
+	requests []node.Request // the first request to each node; one without a task was not sent
 	again    *again         // nil: nodes were asked once
 	failure  *failure       // nil: it has not failed yet
 	timer    *time.Timer
-	due      time.Duration // when it comes, since the start
+	due      time.Duration // when the timer fires, since the round's start
 	attempt  int32         // constant
 	admitted bool          // it has a place; see admission
-	begins   bool          // what is asked next is what ask does
-	alone    bool          // from ask to wait: the caller is to write and read. It is the caller's
+	begins   bool          // the next requests are the first ones, those of ask
+	alone    bool          // the caller writes and reads by itself, between ask and wait. Only the caller uses it
 }
 
-// An again is what a round has besides that has asked nodes again.
+// An again is the further state of a round that has asked some nodes a second time.
 type again struct {
 	question uint32 // the latest
 	task     *node.Task
 	requests map[int]*node.Request // the latest, by node; an earlier one may still be in a queue
 }
 
-// smallNodes is the number of nodes up to which what is by node comes without an allocation of its own.
+// smallNodes is the number of nodes up to which a round's requests and votes need no allocation of their own.
 const smallNodes = 5
 
 // A smallRound is a round with room for its requests, their encoding and votes: one allocation
@@ -118,7 +118,7 @@ func (rd *round) Receive(i int, out node.Outcome, at time.Time) {
 	rd.voted(i, &out, rd.rules.Vote(i, &out, at), at)
 }
 
-// voted carries out what a vote has come to. rd.mu is held, and not any more after it.
+// voted carries out the effect of a vote. The caller holds rd.mu, and voted unlocks it.
 func (rd *round) voted(i int, out *node.Outcome, e lease.Effect, at time.Time) {
 	if e == 0 {
 		rd.mu.Unlock()
@@ -135,7 +135,7 @@ func (rd *round) voted(i int, out *node.Outcome, e lease.Effect, at time.Time) {
 
 // tick is the timer.
 func (rd *round) tick() {
-	defer rd.r.interrupt() // Behind what it decides: a caller that asks after that looks, in exchange.
+	defer rd.r.interrupt() // Last: a caller that begins to read after that sees the decision first, in exchange.
 	now := time.Now()
 	rd.mu.Lock()
 	e := rd.rules.Tick(now)
@@ -167,7 +167,7 @@ func (rd *round) tick() {
 	rd.mu.Unlock()
 }
 
-// requestLocked is the latest one to node i. rd.mu is held.
+// requestLocked returns the latest request to node i. rd.mu is held.
 func (rd *round) requestLocked(i int) *node.Request {
 	if rd.again != nil && rd.again.requests[i] != nil {
 		return rd.again.requests[i]
@@ -175,7 +175,7 @@ func (rd *round) requestLocked(i int) *node.Request {
 	return &rd.requests[i]
 }
 
-// never is no time of a timer.
+// never says that the timer is not set.
 const never time.Duration = -1
 
 // armLocked sets the timer. rd.mu is held.
@@ -196,7 +196,7 @@ func (rd *round) armLocked() {
 	}
 }
 
-// carryOut carries out what the rules want. rd.mu is held, and not any more after it.
+// carryOut carries out what the rules want. The caller holds rd.mu, and carryOut unlocks it.
 func (rd *round) carryOut(e lease.Effect, now time.Time) {
 	e = rd.noteLocked(e, now)
 	if e.Has(lease.GiveBack) {

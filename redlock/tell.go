@@ -33,7 +33,7 @@ func tracerWants(ctx context.Context, t Tracer, kind EventKind) (wants bool) {
 	return t.Wants(ctx, kind)
 }
 
-// listener returns who is told of events; nil: nobody.
+// listener returns what receives the event, nil if nothing does.
 func listener(hook Hook, tracer Tracer) Hook {
 	if tracer == nil {
 		return hook

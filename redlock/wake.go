@@ -28,8 +28,8 @@ func (co *core) message(i int, payload string) {
 	co.line.Do(func(q *waiting.Queue, now time.Time) { hear(q, i, key, digest, now) })
 }
 
-// isSlower reports whether node i is so much slower than a quorum of others, which are heard of as well, that what it
-// tells is old news.
+// isSlower reports whether node i is much slower than a quorum of other nodes that this process listens to. Its messages
+// are old news then.
 func (co *core) isSlower(i int) bool {
 	takes, quick := co.nodes[i].Takes(), 0
 	for j, n := range co.nodes {
@@ -40,7 +40,7 @@ func (co *core) isSlower(i int) bool {
 	return quick >= co.need
 }
 
-// listening is called when releases are heard of that were not.
+// listening is called when messages of releases begin to arrive that did not before.
 func (co *core) listening() {
 	co.line.Do(func(q *waiting.Queue, _ time.Time) { q.Listening() })
 }
