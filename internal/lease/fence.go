@@ -24,7 +24,7 @@ import (
 // asked to raise their counters, with a counter above theirs.
 var errOther = errors.New("granted with another fence, too late for it to count")
 
-// A Fencing is what a round has besides that is to have a fence.
+// A Fencing is the further state of a round that must agree on a fence.
 type Fencing struct {
 	Fence int64 // on which a quorum has agreed; 0: there is none
 	Below int64 // with it: the numbers above this one, up to the fence, are the lock's
@@ -37,10 +37,10 @@ type Fencing struct {
 	block    *block // nil: of the numbers up to the fence only the fence itself is the lock's
 }
 
-// A block is what a lock knows that may have more numbers than its fence. Those above all that the counters were
-// before, up to the fence, were given to nobody, and nobody can get them: a node that both this lock and another one
-// count has granted the other before, and then its fence is at most what this one has found, or after, and then what
-// that one has found is at least this one's fence. docs/safety.md has it in full, and Coq has checked it.
+// A block is the set of numbers that belong to one lock: those up to its fence that are above what every counted node's
+// counter was before. No other lock has one of them, or can get it. Take another lock, and a node that both count. If
+// the node granted the other lock before, that lock's fence is at most what this lock found there. If it granted it
+// after, the other lock found at least this lock's fence. docs/safety.md has the proof, which Coq has checked.
 type block struct {
 	set   []int64 // by node: its counter as it has last answered
 	found []int64 // by node: what that was before the grant, or one less than it is now if that is not known
@@ -66,7 +66,8 @@ func (b *block) note(i int, out *node.Outcome) {
 	b.set[i] = out.Fence
 }
 
-// below is what all numbers up to the fence are above that are the lock's. The fence is one of them, also if a node lies.
+// below is the lower bound of the block: all larger numbers up to the fence are the lock's. The fence is one of them, even
+// if a node lies.
 func (f *Fencing) below(fence int64) (below int64) {
 	if f.block == nil {
 		return fence - 1

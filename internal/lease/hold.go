@@ -17,8 +17,8 @@ type Hold struct {
 	left      bool      // the lease has ended, and so nothing is due any more
 }
 
-// share of its term is for how long a hold goes on until it extends, and waits for the answers then: a second extension
-// still fits in if the first was lost.
+// share is the part of its term after which a hold extends, and for which it waits for the answers: if the first
+// extension is lost, there is time for a second one.
 const share = 3
 
 // Patience is for how long a hold waits for the answers to an extension.
@@ -27,12 +27,12 @@ func (h *Hold) Patience() time.Duration { return h.Term() / share }
 // Term is for how long after an extension a hold goes on without another one.
 func (h *Hold) Term() time.Duration { return h.Validity - h.StopTime }
 
-// remaining is for how long it goes on, from now, unless a limit or a loss ends it.
+// remaining returns the time until the contexts must end, unless a limit or a loss ends them earlier.
 func (h *Hold) remaining(now time.Time) time.Duration {
 	return h.Lease.Until.Remaining(h.Lease.Clock(now)) - h.StopTime
 }
 
-// Check is why the hold is over, or is to be over now.
+// Check returns why the hold is over, or must end now; Undecided if it goes on.
 func (h *Hold) Check(now time.Time) Verdict {
 	v := h.Lease.Check(now)
 	switch {
@@ -55,9 +55,9 @@ func (h *Hold) Keep(now time.Time) {
 	}
 }
 
-// due is when the next extension begins: a pace after the last one, and as long before Until as if that one had moved
-// it. By the last one alone, an Extend by a short ttl would put the next one off beyond Until. A pace is a bit less than
-// a third of the term, and random: locks that were taken together are not to be extended together forever.
+// due returns when the next extension begins: one pace after the last extension, but no closer to Until than a hold
+// usually comes. Without the second rule, an Extend by a short ttl would put the next extension off beyond Until. A pace
+// is random, a bit less than a third of the term: locks taken together must not be extended together forever.
 func (h *Hold) due(now time.Time) time.Time {
 	third := h.Term() / share
 	pace := third - h.Lease.Random(third/10+1)
@@ -69,7 +69,7 @@ func (h *Hold) due(now time.Time) time.Time {
 	return after
 }
 
-// Due is how long after now Tick is to be called, unless never.
+// Due returns how long after now Tick must be called, unless never.
 func (h *Hold) Due(now time.Time) (d time.Duration, any bool) {
 	if h.left || h.Lease.Release != Held {
 		return 0, false

@@ -19,7 +19,7 @@ type Lease struct {
 	repairs []bool // by node: one is on its way; nil before the first
 }
 
-// A Release is how far that of a lease has come.
+// A Release is how far the release of a lease has come.
 type Release uint8
 
 // The steps of a release.
@@ -35,7 +35,7 @@ func (r *Round) Got() Lease {
 	return Lease{Config: r.Config, Start: r.Start, Extended: r.Start, Until: r.Until()}
 }
 
-// Check is how the lease has ended. It makes an expiry terminal: no later extension revives it.
+// Check returns how the lease has ended. It makes an expiry terminal: no later extension revives the lease.
 func (l *Lease) Check(now time.Time) Verdict {
 	if l.Ended == Undecided && l.Until.Passed(l.Clock(now)) {
 		l.end(Expired, now)
@@ -50,7 +50,7 @@ func (l *Lease) end(why Verdict, now time.Time) {
 	}
 }
 
-// HeldFor is for how long a lease that has not ended before now has been held: a timer may be late.
+// HeldFor returns how long the lease was held, up to now or to its end. (A timer that asks may be late.)
 func (l *Lease) HeldFor(now time.Time) time.Duration {
 	return min(now.Sub(l.Start), l.Until.Mono.Sub(l.Start))
 }
@@ -89,8 +89,8 @@ func (l *Lease) Prolong(r *Round, h *Hold, now time.Time) Verdict {
 	return v
 }
 
-// MayRepair reports whether node i, of n, is to get the keys again that it has lost, and for how long the lease still
-// lasts: not if it has ended, and not twice at a time. Repaired ends that.
+// MayRepair reports whether node i, of n nodes, gets back the keys that it has lost, and how long the lease still lasts.
+// It says no if the lease has ended, or while an earlier repair of that node is under way, which Repaired ends.
 func (l *Lease) MayRepair(i, n int, now time.Time) (left time.Duration, may bool) {
 	if l.Check(now) != Undecided {
 		return 0, false

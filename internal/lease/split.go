@@ -38,7 +38,7 @@ type Contest struct {
 	Rest time.Duration // of a claim that is behind: before the next one
 }
 
-// Telling is the votes that tell best why the round has failed.
+// Telling returns the votes that explain best why the round has failed.
 func (r *Round) Telling() []Ballot {
 	if r.Contest != nil && r.Contest.tells {
 		return r.Contest.votes
@@ -60,8 +60,8 @@ func SplitLimit(nodeTimeout, pace time.Duration) time.Duration {
 	return min(nodeTimeout, max(100*time.Millisecond, 8*pace))
 }
 
-// isSplit reports whether no token is known to have a quorum, and none of the refusals was
-// for somebody else's turn: to contend for that would be to take it.
+// isSplit reports whether no token is known to have a quorum, and no node has refused because of a reservation:
+// to contend for a reserved resource would be to take it from the waiter that is next.
 func (r *Round) isSplit() bool {
 	_, _, most := standing(r.Ballots)
 	return most < r.Need && !slices.ContainsFunc(r.Ballots, func(b Ballot) bool {

@@ -13,8 +13,8 @@ type announcements struct {
 	used   bool   // a waiter has been told of the release: messages that come later are of no interest
 }
 
-// add counts a message of node i, of n, and returns from how many nodes there have been some about this release. A
-// message about another one, or a second one of the same node, which was passed on, begins another count.
+// add counts a message of node i, of n nodes, and returns how many nodes have announced this release. A message about
+// another release begins a new count. So does a second message of the same node: the first one was passed on.
 func (a *announcements) add(digest string, i, n int) int {
 	if a.digest != digest || a.from[i] {
 		*a = announcements{digest: digest, from: make([]bool, n)}
@@ -48,8 +48,9 @@ func (q *Queue) Hear(i int, key, digest string, now time.Time) {
 	}
 }
 
-// HearLate is Hear for a node that is much slower than a quorum of others. Mostly somebody has had the resource since, and an
-// attempt would only disturb those whose turn it is. So it counts only if others have told of the same release.
+// HearLate is Hear for a node that is much slower than a quorum of others. Usually somebody else has had the resource since,
+// and an attempt would only disturb the waiters that are next. So the message counts only if other nodes have announced
+// the same release.
 func (q *Queue) HearLate(i int, key, digest string, now time.Time) {
 	switch g := q.byKey[key]; {
 	case g != nil && g.heard.digest == digest:
@@ -75,8 +76,8 @@ func (q *Queue) GaveWay(key string, now time.Time) {
 	q.of(key, now).yield = now.Add(linger)
 }
 
-// HandOver wakes who waits for the resources here after a release of which no node
-// knew whom to tell: there, nobody is in line, and a newcomer asks at once again.
+// HandOver wakes a waiter here after a release for which no node had anybody in line. From then on a newcomer
+// asks the nodes at once again.
 func (q *Queue) HandOver(keys []any, now time.Time) {
 	q.sweep(now)
 	for _, key := range keys {
@@ -121,7 +122,7 @@ func (q *Queue) PassOn(w *Waiter) {
 	}
 }
 
-// isNotified reports whether there is a release that w, a head, was told of, or another one here whose place it took.
+// isNotified reports whether a release was announced to w, a head, or to an earlier waiter whose place w took.
 func (q *Queue) isNotified(w *Waiter) bool {
 	return slices.ContainsFunc(w.keys, func(key string) bool { return q.byKey[key].notified != "" })
 }

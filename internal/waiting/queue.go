@@ -1,9 +1,9 @@
-// Package waiting keeps the calls that wait for resources in this process in order, and knows
-// who of them is to ask the nodes, and when.
+// Package waiting keeps the calls of this process that wait for resources in order. It decides
+// which of them asks the nodes, and when.
 //
-// It is rules only: it is told what has happened and when, and says what the next process in
-// line is to be told. Keys are strings, releases have the digest of their
-// token as a name, and answers of nodes are errors that it hands on unread.
+// It is rules only: its caller reports what has happened and when, and the package returns what the
+// next process in line must be told. Keys are strings. A release is named by the digest of its
+// token. Answers of nodes are errors that the package hands on unread.
 package waiting
 
 import (
@@ -12,12 +12,11 @@ import (
 	"time"
 )
 
-// A Queue has the calls of Lock that wait in this process, resource by resource in the order of their arrival. A
-// waiter enters the lines of all its resources in one step, so that two of them can never wait for each other, and is
-// a head when it is first in all of them. Only heads talk to the nodes.
+// A Queue holds the calls of Lock that wait in this process. Each resource has a line, in the order of arrival. A
+// waiter enters the lines of all its resources in one step, so two waiters can never wait for each other. A waiter that
+// is first in all its lines is a head. Only heads ask the nodes.
 //
-// What is kept here decides only who asks the nodes, and when. Who gets the lock
-// is decided there, and by nothing but tokens.
+// The queue decides only who asks the nodes, and when. The nodes decide who gets the lock, by tokens alone.
 type Queue struct {
 	nodes, need int
 	random      func(d time.Duration) time.Duration // at least 0, and below d
@@ -27,7 +26,7 @@ type Queue struct {
 	passes []Pass
 }
 
-// A Pass has the next in line for a key told of a release on a node, if the resource is free there.
+// A Pass asks a node to tell the next process in line for a key that it was released, if the key is free there.
 type Pass struct {
 	Node        int
 	Key, Digest string
@@ -49,24 +48,22 @@ type resourceQueue struct {
 }
 
 const (
-	// linger is how long a resourceQueue is kept when nobody waits in it. It must
-	// outlive what is still on its way of the last release.
+	// linger is how long a resourceQueue is kept when nobody waits in it. Messages of the last
+	// release must not arrive later than that.
 	linger = time.Second
 
 	// ReservedFor is the life of a reservation; the scripts know it, too.
 	ReservedFor = 100 * time.Millisecond
 
-	// KeepTime is for how long a waiter that was told of a release, and cannot use it
-	// because of another of its resources, keeps it from the next in line: the other one
-	// may be released soon, too. It is less than the life of the reservation. Without, a waiter for two
-	// resources that four other processes hold in turns of 10 ms gets none in 5 s, instead of 35.
+	// KeepTime is how long a waiter keeps a release to itself that it cannot use yet, because another of its resources
+	// is taken: that one may be released soon, too. KeepTime is shorter than the reservation lives. Without it, a
+	// waiter for two resources that four other processes hold for 10 ms each gets no lock in 5 s, instead of 35.
 	KeepTime = 50 * time.Millisecond
 
-	// grace is how long a waiter waits, for each message that is missing, for the
-	// nodes whose lines have another order than those it was told by.
+	// grace is how long a waiter waits for each missing message: the other nodes may have another order in line.
 	grace = time.Millisecond
 
-	// maxPosition is where positions in line are not counted any further.
+	// maxPosition is the largest position in line that is counted.
 	maxPosition = 1000
 )
 
@@ -75,14 +72,14 @@ func NewQueue(nodes, need int, random func(d time.Duration) time.Duration) *Queu
 	return &Queue{nodes: nodes, need: need, random: random, byKey: make(map[string]*resourceQueue)}
 }
 
-// Passes takes what is to be passed on by what has happened.
+// Passes returns the passes that have come up since it was last called.
 func (q *Queue) Passes() []Pass {
 	passes := q.passes
 	q.passes = nil
 	return passes
 }
 
-// Resources is of how many resources something is known.
+// Resources returns how many resources the queue knows something about.
 func (q *Queue) Resources() int { return len(q.byKey) }
 
 // first returns who is first in the line, nil if it is empty.
@@ -117,9 +114,9 @@ func (q *Queue) sweep(now time.Time) {
 	}
 }
 
-// JoinBehind has a new waiter join if others wait for one of its resources here, or if this process has lately woken
-// another one for it: to ask at once would be to jump the queue. So it does in a turn that it takes part in; then it is
-// to rest, until it is notified. It reports whether it has joined.
+// JoinBehind has a new waiter join if others wait here for one of its resources, or if this process has just woken
+// another process for it: to ask the nodes at once would jump the queue. A waiter also joins during a turn that it takes
+// part in. Then rests is true: it must not ask until it is notified. joined says whether it has joined.
 func (q *Queue) JoinBehind(w *Waiter) (joined, rests bool) {
 	q.sweep(w.began)
 	if t := q.turnOf(w); t != nil {
@@ -164,8 +161,7 @@ func (q *Queue) Again(w *Waiter) {
 	}
 }
 
-// Listening has all heads try again: from now on they can get in line, and what
-// was released before they may not have heard of.
+// Listening has all heads try again: they can get in line now, and may have missed earlier releases.
 func (q *Queue) Listening() {
 	for _, g := range q.byKey {
 		if w := g.first(); w != nil && w.head {
@@ -201,10 +197,11 @@ func (q *Queue) Position(w *Waiter) int {
 	return most
 }
 
-// Leave takes w out of its lines, and those that are first now become heads. If it has not got the lock, and nobody here
-// takes its place, this process leaves the lines of the nodes, if it is in them, and the next one is told of what w may
-// have heard: also of what was meant for one before it, when w had not asked yet. So it is if w has got the lock by an
-// attempt that was not in line: the nodes still keep the resource for this process, and its own release would tell nobody.
+// Leave takes w out of its lines, and those that are first now become heads. If w has not got the lock, and nobody here
+// takes its place, this process leaves the nodes' lines, and the next process is told of each release that w was told of.
+// That includes a release that was meant for an earlier waiter here, before w had asked. The same is done if w got the
+// lock by an attempt that was not in line: the nodes still reserve the resource for this process, and the release of w's
+// lock would tell nobody.
 func (q *Queue) Leave(w *Waiter, got bool, now time.Time) {
 	if len(w.places) == 0 { // It was passed a lock.
 		return
@@ -247,8 +244,8 @@ func (q *Queue) Leave(w *Waiter, got bool, now time.Time) {
 	}
 }
 
-// notifyAll has those in a line look whether they have to ask for themselves: when its first is no head any more, or
-// when their retry delays have come to differ.
+// notifyAll has all waiters in a line check whether they must ask for themselves: the first one is no head any more, or
+// their retry delays differ now.
 func (g *resourceQueue) notifyAll() {
 	for e := g.line.Front(); e != nil; e = e.Next() {
 		e.Value.(*Waiter).notify()
@@ -266,8 +263,8 @@ func (q *Queue) State(w *Waiter) State {
 	return s
 }
 
-// Begin notes that w, a head, makes an attempt, with which it may get in line on the nodes.
-// What is heard from here on is news for the next one.
+// Begin notes that w, a head, makes an attempt, by which it may get in line on the nodes.
+// Releases that are announced from now on count for its next attempt.
 func (q *Queue) Begin(w *Waiter, inLine bool) {
 	if inLine {
 		for _, key := range w.keys {
@@ -277,7 +274,7 @@ func (q *Queue) Begin(w *Waiter, inLine bool) {
 	w.now, w.tryAt, w.inLine = w.now && !inLine, time.Time{}, inLine // It may have been told just now that it can get in line.
 }
 
-// Remember keeps what the nodes have answered w for others in its lines; nil: nothing. It is not changed any more.
+// Remember keeps the nodes' answer to w for the others in its lines. A nil is not kept. The answer must not be changed later.
 func (q *Queue) Remember(w *Waiter, answer error, now time.Time) {
 	if answer == nil {
 		return
@@ -288,8 +285,8 @@ func (q *Queue) Remember(w *Waiter, answer error, now time.Time) {
 	}
 }
 
-// Answer is what the nodes have answered, not before since, somebody in a line in which
-// w is behind, or else was behind; nil if there is no such answer.
+// Answer returns the nodes' latest answer to another waiter in a line in which w is, or was, behind. It returns nil if
+// there is none that came at since or later.
 func (q *Queue) Answer(w *Waiter, since time.Time) (answer error) {
 	for i, key := range w.keys {
 		g := q.byKey[key]
@@ -312,7 +309,7 @@ func (q *Queue) Waits(keys []any) bool {
 	})
 }
 
-// Len returns of how many resources something is known, and how many waiters are in their lines.
+// Len returns how many resources the queue knows something about, and how many waiters are in their lines.
 func (q *Queue) Len() (resources, waiters int) {
 	for _, g := range q.byKey {
 		waiters += g.line.Len()

@@ -110,10 +110,10 @@ type Refusal struct {
 	Known  bool          // Free is known
 }
 
-// Expect sets when, after a failed attempt, enough of the holder's keys should have expired, if
-// that is known. If it was extended instead, and again, the next guess is later each time: a
-// holder that keeps a short lock is not to be asked after all the time. A guess that came too
-// early, because not all nodes had been waited for, is no sign of an extension.
+// Expect sets when enough of the holder's keys should have expired, as far as a failed attempt has
+// shown that. If the holder has extended its lock instead, the next guess is later each time: a
+// kept lock with a short ttl must not be asked about all the time. A guess that came too early,
+// because not all nodes had answered, is no sign of an extension.
 func (t *Timer) Expect(why Reason, no Refusal, now time.Time) {
 	t.ExpectNothing()
 	if why != ByTick && t.overload.Overloaded() {
@@ -135,10 +135,10 @@ func (t *Timer) Expect(why Reason, no Refusal, now time.Time) {
 	}
 }
 
-// PutOff puts the timed retry that has just given way, or would come before it, off to the end of the reservation
-// that is expected: if who it is for does not come, nobody else is told. It does so once, and then returns false: the
-// retry counts, also if it gave way again, or there might be no end to the wait of a call that is to make three. Nor
-// does it if something else keeps the resource for longer than reservations last.
+// PutOff moves the next timed retry to the end of the reservation that an attempt has found: if the process that the
+// reservation is for does not come, nobody else is told. It does so once for a retry, and then returns false: the retry
+// counts even if it gives way again. Otherwise a call with three retries might wait without end. PutOff also returns
+// false if something keeps the resource for longer than reservations last.
 func (t *Timer) PutOff(now time.Time) bool {
 	if t.putOff || t.tick.After(t.expiry) || t.expiry.Sub(now) > MaxPutOff {
 		return false

@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// A Turn is for how long a lock that this process has goes from one waiter here to the next. As long as it lasts, those
-// who take part in turns and want the very same resources ask no node: a head among them gets in line on the nodes as the
-// turn ends, with its place by its own age. Would it do so as it becomes head, each pass cost requests to all nodes, and
-// this process keep the place of a waiter that was served long ago.
+// A Turn is the time in which this process passes a lock from one waiter here to the next. During a turn, waiters that
+// take part in turns and want exactly its resources ask no node. The head among them gets in line on the nodes when the
+// turn ends, at the place that its own age gives. The tempting alternative is to get in line as it becomes head. Then
+// each pass would cost requests to all nodes, and this process would keep the place of a waiter served long ago.
 type Turn struct {
 	keys    []string
 	ends    time.Time
@@ -27,7 +27,7 @@ func (q *Queue) BeginTurn(keys []any, ends, now time.Time) *Turn {
 	return t
 }
 
-// EndTurns is called when this process has got a lock on the keys: one that it had on any of them was lost.
+// EndTurns is called when this process has got a lock on the keys: an earlier lock of its own on any of them was lost.
 func (q *Queue) EndTurns(keys []any) {
 	for _, key := range keys {
 		if g := q.byKey[key.(string)]; g != nil && g.turn != nil {
@@ -61,8 +61,8 @@ func (t *Turn) rest(w *Waiter) {
 	t.resting = append(t.resting, w)
 }
 
-// Next is who is to have the lock of a turn next: the first in the lines of all its keys, if it takes part, wants just
-// these, and sleeps. One that asks the nodes right now is not made to wait for what they say: then there is nobody.
+// Next returns who gets the lock of a turn next: the first waiter in the lines of all its keys, if it takes part in
+// turns, wants exactly these keys, and sleeps. If that waiter is asking the nodes right now, Next returns nil.
 func (q *Queue) Next(t *Turn, now time.Time) *Waiter {
 	if !now.Before(t.ends) || !q.isOn(t) {
 		return nil
@@ -82,13 +82,13 @@ func (q *Queue) Pass(t *Turn, w *Waiter, what any, now time.Time) {
 	w.notify()
 }
 
-// Return has w join again, which was passed what was of no use to it.
+// Return has w join again after it was passed a lock that was over.
 func (q *Queue) Return(w *Waiter, now time.Time) {
 	q.join(w, now)
 }
 
-// EndTurn is called when the time of a turn is over, and when its lock is released before: a head that has asked no node
-// so far does so now.
+// EndTurn is called when the time of a turn is over, or when its lock is released earlier. A head that has not asked the
+// nodes yet asks them now.
 func (q *Queue) EndTurn(t *Turn) {
 	for _, key := range t.keys {
 		if g := q.byKey[key]; g != nil && g.turn == t {

@@ -30,8 +30,8 @@ type Waiter struct {
 	onePlace [1]*list.Element
 }
 
-// NewWaiter returns a waiter for the keys, which are strings, each once, in the same order in
-// all of them, with the delay between its timed retries. Its call began then. notify has it look at its [State] again.
+// NewWaiter returns a waiter for the keys: strings, each once, in the same order for all waiters. delay is the time
+// between its timed retries, began the time of its call. notify must have it look at its [State] again.
 func NewWaiter(keys []any, delay time.Duration, began time.Time, notify func()) *Waiter {
 	w := &Waiter{began: began, delay: delay, notify: notify}
 	w.keys, w.places = w.oneKey[:0], w.onePlace[:0]
