@@ -55,9 +55,9 @@ func (h *Hold) Keep(now time.Time) {
 	}
 }
 
-// due returns when the next extension begins: one pace after the last extension, but no closer to Until than a hold
-// usually comes. Without the second rule, an Extend by a short ttl would put the next extension off beyond Until. A pace
-// is random, a bit less than a third of the term: locks taken together must not be extended together forever.
+// due returns when the next extension begins: one pace after the last one, or earlier, when no more is left than the
+// validity less a pace. Without the second rule, an Extend by a short ttl would put the next extension off beyond Until.
+// A pace is random, a bit less than a third of the term: locks taken together must not be extended together forever.
 func (h *Hold) due(now time.Time) time.Time {
 	third := h.Term() / share
 	pace := third - h.Lease.Random(third/10+1)
