@@ -4,7 +4,7 @@ import "time"
 
 // This file is about what a node answers.
 
-// An Effect is what a reply comes to, besides what it says.
+// An Effect is what follows from a reply.
 type Effect uint8
 
 // The effects.
@@ -63,7 +63,7 @@ func (n *Node) Answer(c *Conn, reply any, err error, now time.Time) (q *Request,
 	return q, out, effect
 }
 
-// heard takes what a script has said.
+// heard takes the answer of a script.
 func (n *Node) heard(c *Conn, q *Request, out Outcome, now time.Time) Outcome {
 	if c.Dialect != nil && q.Command.Script.Grants {
 		c.Dialect.Heard(out, now)

@@ -43,10 +43,9 @@ func (n *Node) Enqueue(q *Request, now time.Time) error {
 	return nil
 }
 
-// isSilent reports whether the oldest request has been unanswered for longer than somebody who asks now would wait.
-// What came behind it would only time out as well, and make a heap of requests whose outcome is unknown if the
-// connection breaks. The patience is that of the one who asks: by the oldest request's own, one caller's short
-// timeout would fail everybody.
+// isSilent reports whether the oldest request has been unanswered for longer than a new caller would wait. A request
+// behind it would only time out as well, and add to those of unknown outcome if the connection breaks. The new caller's
+// own patience counts. With the oldest request's patience, one caller's short timeout would fail everybody.
 func (n *Node) isSilent(now time.Time, patience time.Duration) bool {
 	q := n.inFlight.head
 	return q != nil && n.since(now)-q.sent > max(patience, n.Timeout) && !n.mayHaveUnread(now)

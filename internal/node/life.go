@@ -14,8 +14,8 @@ type Conn struct {
 	Spread  float64     // in [0, 1): how much earlier than others it is made anew
 	Deletes string      // the server's command that deletes a key if it has a value: DELIFEQ or DELEX; empty: it has none
 
-	served      bool        // a reply that is no error has come
-	said        error       // what the server has answered last, if that was an error
+	served      bool        // a reply has come that is not an error
+	said        error       // the last reply, if that was an error
 	half        directReply // to the oldest request
 	scriptsOnly bool        // the server does not know what direct requests take
 	keepsKeys   bool        // it has refused what Deletes takes
@@ -52,7 +52,7 @@ func (c *Conn) IsReplaced() bool { return c.replaced }
 // HasServed reports whether the connection has ended after an answer, or not for a reason of the server's.
 func (c *Conn) HasServed() bool { return c.served || errors.As(c.why, new(StandstillError)) }
 
-// Said is what the server has answered to the last request that it has answered; nil if that was no error.
+// Said returns the server's last reply if that was an error, and else nil.
 func (c *Conn) Said() error { return c.said }
 
 // Connected puts a connection to work. Only then do requests flow.
@@ -80,8 +80,7 @@ func (n *Node) begin(c *Conn, now time.Time) {
 	n.renewal.begin(n.Age, c.Spread, now)
 }
 
-// Waits notes that what the pool handed out does not let go of the node, so that no call
-// waits for the next connection.
+// Waits notes that the pool's old connection cannot be ended yet, so that no call waits for the next one.
 func (n *Node) Waits() {
 	if n.state == Connecting {
 		n.failed = true
@@ -131,7 +130,7 @@ func (n *Node) goDown() {
 	n.state = Connecting
 }
 
-// reportLoss tells of each loss once.
+// reportLoss records each loss of the connection once.
 func (n *Node) reportLoss(why error) {
 	if !n.lost && !n.closing {
 		n.lost = true

@@ -17,10 +17,10 @@ const (
 	Closed
 )
 
-// A Config is what the rules of a node are told once.
+// A Config is what the rules of a node need to know, set once.
 type Config struct {
 	Timeout   time.Duration // the Redlock's node timeout
-	Silence   time.Duration // after which without a reply it is not that a queue at the node is long; see ErrBehind
+	Silence   time.Duration // a longer time without any reply is no sign of a long queue at the node; see ErrBehind
 	Age       time.Duration // at which a connection is made anew; 0: never
 	UnusedKey string        // a key that never exists
 	Epoch     time.Time     // what requests' times are counted from
@@ -34,8 +34,8 @@ type Config struct {
 	Clock func(now time.Time) (at time.Time, lead time.Duration)
 }
 
-// A Node is what this client knows of one Redis master, and what it does about it. See the package's comment for
-// how it is driven. What it calls, the functions of its Config, trace owners and dialects, must not call it.
+// A Node is what this client knows about one Redis master, and decides what to send to it. The package's comment says how
+// it is driven. The functions of its Config, trace owners and dialects must not call the Node.
 type Node struct {
 	Config
 
@@ -46,7 +46,7 @@ type Node struct {
 	inFlight  requestQueue // written, not answered, in order
 	releases  dueReleases  // those that are to be sent again
 	drainPing Request      // the last one of a connection that is being closed
-	facts     []Fact       // that nobody has been told of yet
+	facts     []Fact       // not returned by Facts yet
 
 	closing            bool
 	failed             bool // not connected since an attempt failed, or since silence or a wrong server ended one
@@ -56,13 +56,13 @@ type Node struct {
 	lost               bool // a loss was reported and no return yet
 	resumes            bool // its connection is made anew after a standstill, see standstill.go
 
-	unknown int       // requests of unknown outcome of which nobody was told
-	settled int       // releases that were owed and have been carried out, of which nobody was told
+	unknown int       // requests of unknown outcome, since the last Settled fact
+	settled int       // owed releases that were carried out since the last Settled fact
 	rtt     roundTrip // from a request's writing to its reply
 	takes   time.Duration
 	stats   Stats // the counters; Stats completes it
 
-	misses   misses   // the last votes, as far as they did not come in time
+	misses   misses   // the latest votes that did not come in time
 	vanished vanished // keys
 	renewal  renewal
 }
@@ -75,10 +75,10 @@ func New(c Config) *Node {
 	return n
 }
 
-// since is a time as requests have it.
+// since returns a time as requests keep it: since the epoch.
 func (n *Node) since(now time.Time) time.Duration { return now.Sub(n.Epoch) }
 
-// Backlog is how many requests are queued or unanswered.
+// Backlog returns how many requests are queued or unanswered.
 func (n *Node) Backlog() int { return n.queue.len + n.inFlight.len }
 
 // push queues a request.
@@ -87,7 +87,7 @@ func (n *Node) push(q *Request) { n.queue.push(q) }
 // record notes a fact.
 func (n *Node) record(f Fact) { n.facts = append(n.facts, f) }
 
-// Facts returns those that have come up since it was last called, in their order. They are valid until the next step.
+// Facts returns the facts since its last call, in their order. The slice is valid until the next step.
 func (n *Node) Facts() []Fact {
 	facts := n.facts
 	n.facts = n.facts[:0]

@@ -8,10 +8,10 @@ import (
 // This file is about connections that are made anew although they work. A name may lead to another server by now,
 // while the old one lives: whoever stayed there would meet nobody who has come later, for good.
 //
-// The new connection is made ready while the old one serves. Then a PING goes behind all that is queued, what is
-// queued later waits, and with the answer to the PING, the old server's last word, the new connection takes over. So
-// no outcome is unknown, and no request can arrive after its release. If anything fails, the old one goes on. Nobody
-// is told: the node was up all the time.
+// The new connection is made ready while the old one serves. Then a PING goes behind all queued requests, and later ones
+// wait. The answer to the PING is the last one of the old connection: with it the new connection takes over. So no
+// outcome is unknown, and no request can arrive after its release. If anything fails, the old connection goes on. There
+// is no event: the node was up all the time.
 
 // renewPause is how long after an attempt that has failed the next one comes, and how often others may ask for one: they
 // may be wrong.

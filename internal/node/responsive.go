@@ -13,12 +13,13 @@ import (
 // its server refuses what it is asked (OOM, MISCONF, LOADING). Locks can count on it no more than on one that is
 // down. What is sent to it stays the same, as its next vote may be in time.
 //
-// It takes several votes in a row, and some time between them: at 5 % packet loss dozens of requests are late at
-// once, and the next ones are not. So it does to end: one vote of a node that is too late comes in time by chance.
+// A node becomes unresponsive by several such votes in a row, with some time between them: at 5 % packet loss, dozens of
+// requests are late at once, and the next ones are not. It also takes several votes in time to end that: a single vote of
+// a slow node may be in time by chance.
 //
-// A server that refuses writes goes on to answer what needs none, and one that is out of memory grants a lock if it has
-// deleted something before, in the same script. So, after such a refusal, only a write that is tried for that counts for
-// the node; one is, every few seconds, also while there are other requests.
+// A server that refuses writes still answers requests that write nothing. One that is out of memory may grant a lock if
+// the same script has deleted something before. So, after such a refusal, only a trial write can show that the node is
+// well again. One is made every few seconds, even while there are other requests.
 
 const (
 	votesToTell = 3
@@ -54,7 +55,7 @@ func (n *Node) HasMisses() bool { return n.misses.open }
 // unresponsive says why the node counts as unavailable though it is up; nil if it does not.
 func (n *Node) unresponsive(now time.Time) error { return n.misses.why(now, n.rtt.smoothed, n.Timeout) }
 
-// misses are the votes, up to now, that did not come in time.
+// misses are the latest votes that did not come in time.
 type misses struct {
 	open     bool      // there was one since the node was last known to be well
 	row      int       // the votes in a row that speak against reported

@@ -6,15 +6,16 @@ import "time"
 // although they could not have expired yet and no release of the token has asked for it. It has been flushed, or
 // restarted without its data, it evicts keys, its clock was set forward, or somebody else has deleted them.
 //
-// So each yes to a lock request, an extension or a repair notes until when the keys live at least: its validity,
-// the ttl less the drift allowance, after the request was written. The node's next answer about the keys is held
-// against that when it comes, so later than when it was given. A request without an answer notes nothing. That
-// is why a lost packet, a broken connection or an extension that came to nothing makes no key vanish.
+// So each yes to a lock request, an extension or a repair notes how long the keys live at least: for its validity (the
+// ttl less the drift allowance) after the request was written. The node's next answer about the keys is compared with
+// that when it arrives, which is later than when the node gave it. A request without an answer notes nothing. So a lost
+// packet, a broken connection or an extension that failed makes no key seem to have vanished.
 //
 // The times are in the node's epoch, with the time that the machine has slept: keys go on to expire meanwhile.
 
-// readEvery is how often the writer reads the clocks: to do so for each request would cost a percent of all. What is
-// sent after a sleep that was not seen yet has its keys end too early, so that none vanishes that has expired.
+// readEvery is how often the writer reads the clocks: to read them for each request would cost a percent of all. The keys
+// of a request that is sent after a sleep which was not seen yet are noted to end too early, so an expired key never
+// counts as vanished.
 const readEvery = time.Second
 
 // vanished is what a node needs to see that keys have vanished.
