@@ -65,64 +65,38 @@ func ping(t *testing.T, addr string) {
 	}
 }
 
-// TestTakeTurns: every entrant has its turn in each round, and what it has done is counted.
+// TestTakeTurns: every client has its turns in each round, and what it has done is counted. Half of the locks fail.
 func TestTakeTurns(t *testing.T) {
 	c := client{NewWorker: func() worker { return &fakeWorker{} }}
-	prepared, cleared := 0, 0
-	entrants := []*entrant{
-		{name: "a", client: c, work: work{goroutines: 2, length: time.Minute, locks: 10}},
-		{
-			name: "b", client: c, work: work{goroutines: 1, length: time.Minute, locks: 10}, warm: true,
-			before: func() error { prepared++; return nil }, after: func() error { cleared++; return nil },
-		},
-	}
-	r, err := takeTurns(entrants, 3, 2)
+	s := settings{rounds: 3, blocks: 2, blockSize: 10, time: time.Minute}
+	begun := 0
+	r, err := takeTurns(s, []client{c, c}, nil, 1, func() error { begun++; return nil })
 	if err != nil {
 		t.Fatal(err)
 	}
-	ops := func(t turn) float64 { return float64(t.ops) }
-	failed := func(t turn) float64 { return float64(t.failed) }
-	if got := r.of("a", ops); !slices.Equal(got, []float64{20, 20, 20}) {
-		t.Errorf("two goroutines, two blocks of 10, half of which succeed: %v", got)
+	want := []float64{10, 10, 10}
+	for i := range r.turns {
+		ops := each(r.turns[i], func(t turn) float64 { return float64(t.ops) })
+		failed := each(r.turns[i], func(t turn) float64 { return float64(t.failed) })
+		if !slices.Equal(ops, want) || !slices.Equal(failed, want) {
+			t.Errorf("two blocks of 10: %v, and %v have failed", ops, failed)
+		}
 	}
-	if got := r.of("b", failed); !slices.Equal(got, []float64{10, 10, 10}) {
-		t.Errorf("one goroutine, two blocks of 10, half of which fail: %v", got)
-	}
-	if prepared != 6 || cleared != 6 {
-		t.Errorf("prepared %d times and cleared up %d times, want 6", prepared, cleared)
-	}
-	if got := r.ratios("a", "b", ops); !slices.Equal(got, []float64{2, 2, 2}) {
+	if got := r.ratios(0, 1, func(t turn) float64 { return float64(t.ops) }); !slices.Equal(got, []float64{1, 1, 1}) {
 		t.Errorf("ratios = %v", got)
 	}
-	if got := r.ratios("a", "absent", ops); got != nil {
-		t.Errorf("ratios with nobody = %v", got)
-	}
-	if r.turns[0][0].lock.p99 == 0 || r.turns[0][0].timed.lock != nil {
-		t.Errorf("latencies: %+v", r.turns[0][0])
+	if begun != 1 || r.turns[0][0].lock.p99 == 0 || r.turns[0][0].timed.lock != nil {
+		t.Errorf("begun %d times, latencies: %+v", begun, r.turns[0][0])
 	}
 }
 
-// TestNoLock: a client that never has a lock is an error, not a row of zeros. The lock that
-// it has before the turn does not count.
+// TestNoLock: a client that never has a lock is an error, not a row of zeros. The locks that
+// it has before the turn do not count.
 func TestNoLock(t *testing.T) {
-	c := client{NewWorker: func() worker { return &fakeWorker{} }}
-	_, err := takeTurns([]*entrant{{name: "a", client: c, work: work{goroutines: 1, length: time.Minute, locks: 1}, warm: true}}, 1, 1)
+	c := client{Name: "a", NewWorker: func() worker { return &fakeWorker{} }}
+	_, err := takeTurns(settings{rounds: 1, blocks: 1, blockSize: 1}, []client{c}, nil, 1, nil)
 	if err == nil || !strings.Contains(err.Error(), "a: ") {
 		t.Errorf("err = %v", err)
-	}
-}
-
-func TestAims(t *testing.T) {
-	a := newAims()
-	a.atMost(1.5, "low", []float64{1, 1.5, 9})
-	a.atLeast(2, "high", []float64{1, 1.9, 3})
-	a.atLeast(2, "not measured", nil)
-	want := [][]string{
-		{"low", "at most 1.50", "1.500", "1.000", "9.000", "yes"},
-		{"high", "at least 2.00", "1.900", "1.000", "3.000", "no"},
-	}
-	if got := a.table.Rows(); !slices.EqualFunc(got, want, slices.Equal[[]string]) {
-		t.Errorf("got %q, want %q", got, want)
 	}
 }
 

@@ -68,12 +68,6 @@ type Waiter interface {
 	Lost() <-chan struct{} // closed when the library says that the lock is lost, nil if it does not say
 }
 
-// A SetWaiter is a waiter whose library waits for locks of several keys.
-type SetWaiter interface {
-	Waiter
-	LockSet(ctx context.Context, keys []string, wait time.Duration) error
-}
-
 // An Extender is a worker whose library extends a lock on request.
 type Extender interface {
 	Worker
