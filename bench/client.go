@@ -20,7 +20,7 @@ type (
 // compared are the libraries that are compared, in the order of the tables. The first one is what
 // the others are compared with.
 var compared = slices.Concat([]library{libraries.Redlock}, libraries.Redsync,
-	[]library{libraries.Redislock, libraries.Rueidislock, etcdLibrary, floorLibrary})
+	[]library{libraries.Redislock, libraries.Rueidislock, etcdLibrary})
 
 func libraryNames() []string {
 	names := make([]string, len(compared))

@@ -98,11 +98,11 @@ func testExclusion(t *testing.T, one, two client, key string) {
 }
 
 func TestPick(t *testing.T) {
-	names, err := list("only", "floor, redlock", libraryNamed)
+	names, err := list("only", "etcd, redlock", libraryNamed)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if these := pick(names); len(these) != 2 || these[0].Name != "redlock" || these[1].Name != "floor" {
+	if these := pick(names); len(these) != 2 || these[0].Name != "redlock" || these[1].Name != "etcd" {
 		t.Errorf("pick = %v", these)
 	}
 	if these, others := applicable(compared, 5); len(these)+len(others) != len(compared) || len(others) != 2 {

@@ -14,7 +14,7 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
-// A chart shows throughput against something, both on logarithmic axes, with a line for each client.
+// A chart shows throughput against something, on a logarithmic axis, with a line for each client.
 type chart struct {
 	title, x string
 	series   []series
@@ -25,11 +25,8 @@ type series struct {
 	points plotter.XYs
 }
 
-// add adds a point to the line of a client. Nothing has no place on a logarithmic axis.
+// add adds a point to the line of a client.
 func (c *chart) add(client string, at plotter.XY) {
-	if at.Y == 0 {
-		return
-	}
 	i := slices.IndexFunc(c.series, func(s series) bool { return s.client == client })
 	if i < 0 {
 		i = len(c.series)
@@ -48,9 +45,9 @@ var (
 
 // svg draws the chart, and the names of the clients below it.
 func (c chart) svg(t theme) ([]byte, error) {
-	const width, height, line = 420, 300, 16
+	const width, height, line, padding = 420, 300, 14, 4
 	p, legend := t.axes(c), plot.NewLegend()
-	legend.TextStyle.Color, legend.Left, legend.Top = t.ink, true, true
+	legend.TextStyle.Color, legend.Left, legend.Top, legend.Padding = t.ink, true, true, padding
 	for i, s := range c.series {
 		joined, markers, err := plotter.NewLinePoints(s.points)
 		if err != nil {
@@ -68,7 +65,7 @@ func (c chart) svg(t theme) ([]byte, error) {
 		}
 		p.X.Tick.Marker = ticks
 	}
-	p.X.Min, p.X.Max = p.X.Min/1.1, p.X.Max*1.1 // A single setting has a width, too.
+	p.X.Min, p.X.Max, p.Y.Min = p.X.Min/1.1, p.X.Max*1.1, 0 // A single setting has a width, too.
 	canvas := vgsvg.New(width, vg.Length(height+line*(len(c.series)+1)))
 	whole := draw.New(canvas)
 	whole.SetColor(t.page)
@@ -77,7 +74,8 @@ func (c chart) svg(t theme) ([]byte, error) {
 	legend.Draw(draw.Crop(whole, line, 0, 0, -height))
 	var b bytes.Buffer
 	_, err := canvas.WriteTo(&b)
-	return b.Bytes(), err
+	// A reader's page has fonts of its own.
+	return bytes.ReplaceAll(b.Bytes(), []byte("Liberation Serif"), []byte("sans-serif")), err
 }
 
 // axes returns a plot without lines.
@@ -88,8 +86,7 @@ func (t theme) axes(c chart) *plot.Plot {
 	p.Title.TextStyle.Color = t.ink
 	for _, a := range []*plot.Axis{&p.X, &p.Y} {
 		a.Color, a.Tick.Color, a.Label.TextStyle.Color, a.Tick.Label.Color = t.ink, t.ink, t.ink, t.ink
-		a.Scale = plot.LogScale{}
 	}
-	p.Y.Tick.Marker = plot.LogTicks{}
+	p.X.Scale = plot.LogScale{}
 	return p
 }

@@ -41,7 +41,7 @@ func TestMarkdown(t *testing.T) {
 	want := strings.Join([]string{
 		"<picture>",
 		`  <source media="(prefers-color-scheme: dark)" srcset="plots/latency-dark.svg">`,
-		`  <img src="plots/latency-light.svg" alt="Locks &lt;per&gt; second">`,
+		`  <img src="plots/latency-light.svg" alt="Locks &lt;per&gt; second, a line per client">`,
 		"</picture>",
 		"",
 		"Latency | of one caller.",
