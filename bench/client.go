@@ -38,17 +38,11 @@ func pick(names []string) []library {
 	return slices.DeleteFunc(slices.Clone(compared), func(l library) bool { return !slices.Contains(names, l.Name) })
 }
 
-// applicable returns those of the libraries that can lock on so many nodes, and the names
-// of the others.
-func applicable(some []library, nodes int) (these []library, others []string) {
-	for _, l := range some {
-		if l.Servers == libraries.OneNode && nodes != 1 {
-			others = append(others, l.Name)
-			continue
-		}
-		these = append(these, l)
-	}
-	return these, others
+// applicable returns those of the libraries that can lock on so many nodes.
+func applicable(some []library, nodes int) []library {
+	return slices.DeleteFunc(slices.Clone(some), func(l library) bool {
+		return l.Servers == libraries.OneNode && nodes != 1
+	})
 }
 
 // openAll opens a client of each library. The caller closes them with closeClients.

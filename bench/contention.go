@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -26,33 +25,34 @@ func (c contest) name() string { return fmt.Sprintf("%d x %d", c.processes, c.go
 
 // contention measures how fast and how evenly a lock goes from hand to hand.
 func contention(s settings, out *section) error {
-	t := tables.New(fmt.Sprintf("Processes x goroutines lock, hold and unlock again and again for %v. The %v before that is not counted: "+
-		"until all are in line, the first ones have all the turns. A turn is one possession; a hand-over is a turn after somebody else's. "+
+	t := tables.New(fmt.Sprintf("Processes x goroutines lock, hold and unlock again and again for %v. "+
+		"The %v before that is not counted: until all are in line, the first ones have all the turns. "+
+		"A turn is one possession; a hand-over is a turn after somebody else's. "+
 		"Fairness is Jain's index over the goroutines' turns: 1 is equal shares", s.contestTime, s.warmUp),
 		slices.Concat([]string{"contest", "hold", "client"}, boutColumns)...)
 	for _, c := range few(s, contests) {
 		for _, client := range peerNames {
-			turns, err := c.run(s, client)
+			err := onServers(s.nodes, func(cluster *testcluster.Cluster) error {
+				turns, err := c.run(s, cluster, client)
+				b := judge(turns, c.processes*c.goroutines, s.contestTime)
+				t.Add(append([]string{c.name(), c.hold.String(), client}, b.cells()...)...)
+				return err
+			})
 			if err != nil {
 				return fmt.Errorf("%s, %s: %w", c.name(), client, err)
 			}
-			t.Add(append([]string{c.name(), c.hold.String(), client}, judge(turns, c.processes*c.goroutines, s.contestTime).cells()...)...)
 		}
 	}
 	return out.table(t)
 }
 
-// run runs all processes of the contest, on servers of its own.
-func (c contest) run(s settings, client string) (turns []possession, err error) {
-	cluster, err := testcluster.StartServers(s.nodes)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, cluster.Close()) }()
+// run runs all processes of the contest.
+func (c contest) run(s settings, cluster *testcluster.Cluster, client string) ([]possession, error) {
 	from := time.Now().Add(time.Second) // All processes have started by then.
+	counted := from.Add(s.warmUp)
 	o := order{
 		Role: "contend", Client: client, Addrs: cluster.Addrs(), TTL: s.ttl, Goroutines: c.goroutines, Hold: c.hold,
-		From: from, Counted: from.Add(s.warmUp), To: from.Add(s.warmUp + s.contestTime),
+		From: from, Counted: counted, To: counted.Add(s.contestTime),
 	}
 	told, err := obey[[]possession](o, c.processes)
 	return o.together(told), err
@@ -66,7 +66,9 @@ type bout struct {
 	overlaps          int
 }
 
-var boutColumns = []string{"hand-overs/s", "turns/s", "fairness", "wait p50 ms", "wait p99 ms", "longest wait ms", "overlaps"}
+var boutColumns = []string{
+	"hand-overs/s", "turns/s", "fairness", "wait p50 ms", "wait p99 ms", "longest wait ms", "overlaps",
+}
 
 // judge sums the turns of so many callers up.
 func judge(turns []possession, callers int, length time.Duration) (b bout) {

@@ -54,7 +54,7 @@ func parse(args []string, usage io.Writer) (settings, error) {
 	f.DurationVar(&s.contestTime, "contest-time", 4*time.Second, "length of each contest; in line: five times as long")
 	f.DurationVar(&s.warmUp, "warm-up", time.Second, "time at the start of a contest that is not counted")
 	callers := f.String("callers", "64,256,1000,4000,16000", "overload: `numbers` of callers")
-	f.StringVar(&s.write, "write", "", "write the tables and plots into "+documentName+" and "+plotFolder+"/ in this `folder`")
+	f.StringVar(&s.write, "write", "", "the `folder` of "+documentName+" and "+plotFolder+"/, to write into")
 	f.BoolVar(&s.smoke, "smoke", false, "see that all parts work, as briefly as possible")
 	if err := f.Parse(args); err != nil {
 		return s, err

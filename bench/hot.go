@@ -41,24 +41,29 @@ type heat struct {
 	commands int64   // of the nodes
 }
 
-// hot measures what a lock costs that many callers of a process want: released to the nodes each time, and passed on.
+// hot measures what a lock costs that many callers of a process want: released to the nodes each
+// time, and passed on.
 func hot(s settings, out *section) error {
-	t := tables.New(fmt.Sprintf("Processes x goroutines lock, work and unlock again and again for %v, without and with WithTurn(%v) in turn; "+
-		"medians of %d rounds. Requests are those to all nodes for each lock. Fairness is Jain's index", s.contestTime, hotTurn, s.rounds),
-		"contest", "work", "way to the nodes", "locks/s", "with turns", "factor", "requests", "with turns", "fairness with turns",
-		"longest wait ms", "with turns")
+	t := tables.New(fmt.Sprintf("Processes x goroutines lock, work and unlock again and again for %v, "+
+		"without and with WithTurn(%v) in turn; medians of %d rounds. "+
+		"Requests are those to all nodes for each lock. Fairness is Jain's index", s.contestTime, hotTurn, s.rounds),
+		"contest", "work", "way to the nodes", "locks/s", "with turns", "factor", "requests", "with turns",
+		"fairness with turns", "longest wait ms", "with turns")
 	for _, h := range few(s, hotspots) {
 		var rates, requests, fairness, longest [2][]float64 // without and with turns, by round
 		for range s.rounds {
 			for i, turn := range []time.Duration{0, hotTurn} {
-				got, err := h.run(s, turn)
+				err := onServers(s.nodes, func(cluster *testcluster.Cluster) error {
+					got, err := h.run(s, cluster, turn)
+					rates[i] = append(rates[i], got.locks/s.contestTime.Seconds())
+					requests[i] = append(requests[i], float64(got.commands)/max(got.locks, 1))
+					fairness[i] = append(fairness[i], jain(got.Locks))
+					longest[i] = append(longest[i], micros(got.Longest)/1000)
+					return err
+				})
 				if err != nil {
 					return err
 				}
-				rates[i] = append(rates[i], got.locks/s.contestTime.Seconds())
-				requests[i] = append(requests[i], float64(got.commands)/max(got.locks, 1))
-				fairness[i] = append(fairness[i], jain(got.Locks))
-				longest[i] = append(longest[i], micros(got.Longest)/1000)
 			}
 		}
 		cell := func(values []float64, format string) string { return fmt.Sprintf(format, median(values)) }
@@ -69,12 +74,7 @@ func hot(s settings, out *section) error {
 	return out.table(t)
 }
 
-func (h hotspot) run(s settings, turn time.Duration) (all heat, err error) {
-	cluster, err := testcluster.StartServers(s.nodes)
-	if err != nil {
-		return all, err
-	}
-	defer func() { err = errors.Join(err, cluster.Close()) }()
+func (h hotspot) run(s settings, cluster *testcluster.Cluster, turn time.Duration) (all heat, err error) {
 	m, err := newMeter(cluster.Nodes)
 	if err != nil {
 		return all, err
@@ -86,8 +86,8 @@ func (h hotspot) run(s settings, turn time.Duration) (all heat, err error) {
 	}
 	from := time.Now().Add(time.Second)
 	told, err := obey[heat](order{
-		Role: "hot", Addrs: behind(cluster.Nodes, h.way), TTL: s.ttl, Goroutines: h.goroutines, Hold: h.hold, Turn: turn,
-		From: from, To: from.Add(s.contestTime),
+		Role: "hot", Addrs: behind(cluster.Nodes, h.way), TTL: s.ttl, Goroutines: h.goroutines, Hold: h.hold,
+		Turn: turn, From: from, To: from.Add(s.contestTime),
 	}, h.processes)
 	for _, own := range told {
 		all.Locks, all.Longest = append(all.Locks, own.Locks...), max(all.Longest, own.Longest)

@@ -28,19 +28,26 @@ var lineSizes = []int{16, 64, 256}
 // all of them are in one process of the system spares the machine some hundred of these.
 func inLine(s settings, out *section) error {
 	length := lineTimes * s.contestTime
-	t := tables.New(fmt.Sprintf("Processes lock, hold for %v, unlock and come back at once, for %v after %v that are not counted; %d nodes. "+
-		"Ahead of others are the turns of those that were served before somebody who had waited longer, by more than an eighth of the line. "+
-		"Fairness is Jain's index", lineHold, length, s.warmUp, lineNodes),
+	t := tables.New(fmt.Sprintf("Processes lock, hold for %v, unlock and come back at once, for %v after %v "+
+		"that are not counted; %d nodes. Ahead of others are the turns of those that were served before somebody "+
+		"who had waited longer, by more than an eighth of the line. Fairness is Jain's index",
+		lineHold, length, s.warmUp, lineNodes),
 		slices.Concat([]string{"processes", "client", "ahead of others"}, boutColumns)...)
 	for _, n := range few(s, lineSizes) {
 		for _, client := range peerNames {
-			l, err := standInLine(s, client, n, length)
+			err := onServers(lineNodes, func(cluster *testcluster.Cluster) error {
+				l, err := standInLine(s, cluster, client, n)
+				if err != nil {
+					return fmt.Errorf("%d processes, %s: %w", n, client, err)
+				}
+				b := judge(l.served, n, length)
+				b.longest = max(b.longest, l.longest)
+				t.Add(append([]string{fmt.Sprint(n), client, fmt.Sprintf("%.1f %%", 100*l.ahead(n/8))}, b.cells()...)...)
+				return nil
+			})
 			if err != nil {
-				return fmt.Errorf("%d processes, %s: %w", n, client, err)
+				return err
 			}
-			b := judge(l.served, n, length)
-			b.longest = max(b.longest, l.longest)
-			t.Add(append([]string{fmt.Sprint(n), client, fmt.Sprintf("%.1f %%", 100*l.ahead(n/8))}, b.cells()...)...)
 		}
 	}
 	return out.table(t)
@@ -56,12 +63,7 @@ type queueing struct {
 }
 
 // standInLine has so many processes want a lock.
-func standInLine(s settings, client string, processes int, length time.Duration) (l *queueing, err error) {
-	cluster, err := testcluster.StartServers(lineNodes)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, cluster.Close()) }()
+func standInLine(s settings, cluster *testcluster.Cluster, client string, processes int) (*queueing, error) {
 	workers := make([]libraries.Waiter, processes)
 	for i := range workers {
 		own, end, err := newWaiters(order{Client: client, Addrs: cluster.Addrs(), TTL: s.ttl, Goroutines: 1})
@@ -72,8 +74,8 @@ func standInLine(s settings, client string, processes int, length time.Duration)
 		workers[i] = own[0]
 	}
 	began := time.Now().Add(s.warmUp)
-	l = &queueing{began: began.UnixNano()}
-	o := order{Goroutines: processes, Hold: lineHold, To: began.Add(length)}
+	l := &queueing{began: began.UnixNano()}
+	o := order{Goroutines: processes, Hold: lineHold, To: began.Add(lineTimes * s.contestTime)}
 	ctx, cancel := context.WithDeadline(context.Background(), o.To)
 	defer cancel()
 	var mu sync.Mutex

@@ -43,12 +43,16 @@ var parts = []part{
 // onNodes has a part measure on servers of its own, as many as the flags say.
 func onNodes(run func(settings, *section, *testcluster.Cluster) error) func(settings, *section) error {
 	return func(s settings, out *section) error {
-		cluster, err := testcluster.StartServers(s.nodes)
-		if err != nil {
-			return err
-		}
-		return errors.Join(run(s, out, cluster), cluster.Close())
+		return onServers(s.nodes, func(cluster *testcluster.Cluster) error { return run(s, out, cluster) })
 	}
+}
+
+func onServers(number int, run func(*testcluster.Cluster) error) error {
+	cluster, err := testcluster.StartServers(number)
+	if err != nil {
+		return err
+	}
+	return errors.Join(run(cluster), cluster.Close())
 }
 
 func partNames() []string {

@@ -47,8 +47,8 @@ func (e *entrant) take(w work, prefix string) (t turn, err error) {
 	}
 	t.took, t.client = now.at.Sub(begin.at), now.cpu-begin.cpu
 	t.allocs, t.size = now.allocs-begin.allocs, now.size-begin.size
-	if t.servers, err = e.servers.since(begin.servers); err == nil && e.client.ServerCPU != nil {
-		t.servers = load{cpu: e.client.ServerCPU() - begin.ownServers}
+	if !e.client.Elsewhere {
+		t.servers, err = e.servers.since(begin.servers)
 	}
 	return t, err
 }
@@ -56,8 +56,7 @@ func (e *entrant) take(w work, prefix string) (t turn, err error) {
 // beginning is where a turn begins, by all accounts.
 type beginning struct {
 	used
-	servers    reading
-	ownServers time.Duration
+	servers reading
 }
 
 func (e *entrant) begin(w work) (b beginning, err error) {
@@ -66,9 +65,6 @@ func (e *entrant) begin(w work) (b beginning, err error) {
 	}
 	if b.servers, err = e.servers.begin(); err != nil {
 		return b, err
-	}
-	if e.client.ServerCPU != nil {
-		b.ownServers = e.client.ServerCPU()
 	}
 	b.used = usage()
 	return b, nil

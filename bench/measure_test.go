@@ -3,12 +3,10 @@ package main
 import (
 	"context"
 	"errors"
-	"slices"
-	"strings"
 	"testing"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
 )
@@ -29,65 +27,41 @@ func (*fakeWorker) Unlock(context.Context) error { return nil }
 func TestMeter(t *testing.T) {
 	cluster := testcluster.RunServers(t, 2)
 	m, err := newMeter(cluster.Nodes)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(m.close)
 	for _, pings := range []int64{0, 3} {
 		begin, err := m.begin()
-		if err != nil {
-			t.Fatal(err)
-		}
-		for range pings {
-			ping(t, cluster.Nodes[0].Addr())
+		require.NoError(t, err)
+		for range pings { // A connection is not closed before the end of the test: the server would read that.
+			conn, err := cluster.Nodes[0].Conn(t.Context())
+			require.NoError(t, err)
+			t.Cleanup(func() { _ = conn.Close() })
+			_, err = conn.Do("PING")
+			require.NoError(t, err)
 		}
 		got, err := m.since(begin)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got.commands != pings || got.reads != pings || got.dials != pings {
-			t.Errorf("after %d connections with a command each: %+v", pings, got)
-		}
-	}
-}
-
-// ping makes a connection for one command. It is closed at the end of the test: the server
-// would read that.
-func ping(t *testing.T, addr string) {
-	t.Helper()
-	conn, err := redis.Dial("tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = conn.Close() })
-	if _, err = conn.Do("PING"); err != nil {
-		t.Fatal(err)
+		require.NoError(t, err)
+		got.cpu = 0
+		require.Equal(t, load{commands: pings, reads: pings, dials: pings}, got, "connections with a command each")
 	}
 }
 
 // TestTakeTurns: every client has its turns in each round, and what it has done is counted. Half of the locks fail.
 func TestTakeTurns(t *testing.T) {
 	c := client{NewWorker: func() worker { return &fakeWorker{} }}
-	s := settings{rounds: 3, blocks: 2, blockSize: 10, time: time.Minute}
-	begun := 0
+	s, begun := settings{rounds: 3, blocks: 2, blockSize: 10}, 0
 	r, err := takeTurns(s, []client{c, c}, nil, 1, func() error { begun++; return nil })
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.Equal(t, 1, begun)
 	want := []float64{10, 10, 10}
-	for i := range r.turns {
-		ops := each(r.turns[i], func(t turn) float64 { return float64(t.ops) })
-		failed := each(r.turns[i], func(t turn) float64 { return float64(t.failed) })
-		if !slices.Equal(ops, want) || !slices.Equal(failed, want) {
-			t.Errorf("two blocks of 10: %v, and %v have failed", ops, failed)
-		}
+	ops := func(t turn) float64 { return float64(t.ops) }
+	for _, turns := range r.turns {
+		require.Equal(t, want, each(turns, ops))
+		require.Equal(t, want, each(turns, func(t turn) float64 { return float64(t.failed) }))
+		require.NotZero(t, turns[0].lock.p99)
+		require.Nil(t, turns[0].timed.lock)
 	}
-	if got := r.ratios(0, 1, func(t turn) float64 { return float64(t.ops) }); !slices.Equal(got, []float64{1, 1, 1}) {
-		t.Errorf("ratios = %v", got)
-	}
-	if begun != 1 || r.turns[0][0].lock.p99 == 0 || r.turns[0][0].timed.lock != nil {
-		t.Errorf("begun %d times, latencies: %+v", begun, r.turns[0][0])
-	}
+	require.Equal(t, []float64{1, 1, 1}, r.ratios(0, 1, ops))
 }
 
 // TestNoLock: a client that never has a lock is an error, not a row of zeros. The locks that
@@ -95,9 +69,7 @@ func TestTakeTurns(t *testing.T) {
 func TestNoLock(t *testing.T) {
 	c := client{Name: "a", NewWorker: func() worker { return &fakeWorker{} }}
 	_, err := takeTurns(settings{rounds: 1, blocks: 1, blockSize: 1}, []client{c}, nil, 1, nil)
-	if err == nil || !strings.Contains(err.Error(), "a: ") {
-		t.Errorf("err = %v", err)
-	}
+	require.ErrorContains(t, err, "a: no lock")
 }
 
 // TestAhead: who is served counts as ahead of those who had waited longer, if they are more than so
@@ -114,11 +86,7 @@ func TestAhead(t *testing.T) {
 		l.note(p)
 	}
 	for most, want := range []float64{1, 2. / 3, 1. / 3, 0} {
-		if got := l.ahead(most); got != want {
-			t.Errorf("more than %d: %v, want %v", most, got, want)
-		}
+		require.InDelta(t, want, l.ahead(most), 0, "more than %d", most)
 	}
-	if l.longest != 195 {
-		t.Error(l.longest)
-	}
+	require.Equal(t, time.Duration(195), l.longest)
 }

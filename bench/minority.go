@@ -31,31 +31,28 @@ var ailments = []ailment{
 
 // minority measures what locks cost while as many nodes are bad as the quorum can do without.
 func minority(s settings, out *section) error {
-	r := report{setting: "the minority is", title: fmt.Sprintf("Lock+unlock, %d goroutines, %d of %d nodes bad since %v: %s. "+
-		"Dead ones were killed, hung ones stopped with SIGSTOP; messages to and from slow ones take %v each way; "+
-		"of those to and from lossy ones, one chunk in %.0f is %v late", manyGoroutines, (s.nodes-1)/2, s.nodes, s.settle, s.lengths(),
-		slowBy, 1/lagShare, lag)}
+	r := report{setting: "the minority is"}
+	r.title = fmt.Sprintf("Lock+unlock, %d goroutines, %d of %d nodes bad since %v: %s. "+
+		"Dead ones were killed, hung ones stopped with SIGSTOP. Messages to and from slow ones take %v each way. "+
+		"Of those to and from lossy ones, one chunk in %.0f is %v late",
+		manyGoroutines, (s.nodes-1)/2, s.nodes, s.settle, s.lengths(), slowBy, 1/lagShare, lag)
 	for _, a := range ailments {
-		if err := r.withBad(s, a); err != nil {
+		err := onServers(s.nodes, func(cluster *testcluster.Cluster) error { return r.withBad(s, cluster, a) })
+		if err != nil {
 			return fmt.Errorf("%s: %w", a.name, err)
 		}
 	}
 	return r.write(out)
 }
 
-// withBad measures one ailment, on servers of its own. Clients connect before it strikes.
-func (r *report) withBad(s settings, a ailment) (err error) {
-	cluster, err := testcluster.StartServers(s.nodes)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, cluster.Close()) }()
+// withBad measures one ailment. Clients connect before it strikes.
+func (r *report) withBad(s settings, cluster *testcluster.Cluster, a ailment) error {
 	healthy := s.nodes - (s.nodes-1)/2
 	bad, addrs := cluster.Nodes[healthy:], cluster.Addrs()
 	for i, n := range bad {
 		addrs[healthy+i] = n.ProxyAddr()
 	}
-	these := append([]library{libraries.Redlock, libraries.Fenced}, pick([]string{"redsync-redigo", "redsync-redigo-failfast"})...)
+	these := append(pick([]string{"redlock", "redsync-redigo", "redsync-redigo-failfast"}), libraries.Fenced)
 	clients, err := openAll(these, on(addrs, s.ttl, manyGoroutines))
 	if err != nil {
 		return err

@@ -43,7 +43,7 @@ func resources(s settings, out *section, cluster *testcluster.Cluster) error {
 
 // costs measures redlock with several options, beside each other.
 func costs(s settings, out *section, cluster *testcluster.Cluster, these ...library) error {
-	r := report{setting: "goroutines", title: fmt.Sprintf("Lock+unlock with %d nodes: %s. One caller: %s", s.nodes, s.lengths(), s.alone())}
+	r := report{setting: "goroutines", title: s.title()}
 	for _, g := range few(s, optionGoroutines) {
 		if err := r.compare(s, fmt.Sprint(g), these, cluster, g); err != nil {
 			return err

@@ -81,7 +81,8 @@ func overload(s settings, out *section, cluster *testcluster.Cluster) (err error
 	if keeping.Err() != nil {
 		state = fmt.Sprintf("LOST: %v", context.Cause(keeping))
 	}
-	err = out.note("The lock with a ttl of %v that was kept for %v: %s.", keptTTL, time.Since(start).Round(time.Second), state)
+	held := time.Since(start).Round(time.Second)
+	err = out.note("The lock with a ttl of %v that was kept for %v: %s.", keptTTL, held, state)
 	return errors.Join(err, kept.Unlock(context.Background()))
 }
 
@@ -154,7 +155,8 @@ func extensions(c client, key string, length time.Duration) (took []time.Duratio
 // report writes a table and a plot.
 func (all crowds) report(s settings, out *section) error {
 	t := tables.New(fmt.Sprintf("Callers in a closed loop, %d rounds of %v after %v; medians of the rounds. "+
-		"A share is the throughput divided by the best of the same round with 64 to 256 callers", s.rounds, s.contestTime, s.warmUp),
+		"A share is the throughput divided by the best of the same round with 64 to 256 callers",
+		s.rounds, s.contestTime, s.warmUp),
 		"client", "callers", "op/s", "share", "share in the worst round", "locks/s not got",
 		"failed unlocks", "extension p50", "p99", "longest", "failed extensions")
 	c := chart{title: "More callers than the nodes can serve", x: "callers"}

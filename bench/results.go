@@ -25,9 +25,11 @@ type report struct {
 
 // write reports all figures, and those of the first client divided by those of the others.
 func (r *report) write(out *section) error {
-	turns := tables.New(r.title, slices.Concat([]string{r.setting, "client"}, namesOf(figures), []string{"connections made", "failed %"})...)
+	turns := tables.New(r.title, slices.Concat([]string{r.setting, "client"}, namesOf(figures),
+		[]string{"connections made", "failed %"})...)
 	ratios := tables.New("Figures of the first client, divided by those of its peer: medians of the rounds' ratios. "+
-		"More op/s is better; less is better for everything else", append([]string{r.setting, "peer"}, namesOf(comparedFigures)...)...)
+		"More op/s is better; less is better for everything else",
+		append([]string{r.setting, "peer"}, namesOf(comparedFigures)...)...)
 	for _, m := range r.all {
 		for i, name := range m.names {
 			turns.Add(append([]string{m.setting, name}, cellsOf(m.turns[i])...)...)

@@ -56,7 +56,8 @@ func (s *section) plot(name string, c chart) error {
 		s.files = make(map[string][]byte)
 	}
 	s.files[lightFile], s.files[darkFile] = onLight, onDark
-	s.shown = append(s.shown, fmt.Sprintf(markdown, plotFolder, darkFile, lightFile, html.EscapeString(c.title+", a line per client")))
+	alt := html.EscapeString(c.title + ", a line per client")
+	s.shown = append(s.shown, fmt.Sprintf(markdown, plotFolder, darkFile, lightFile, alt))
 	return nil
 }
 

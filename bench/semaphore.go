@@ -37,28 +37,27 @@ const (
 
 // permits measures how well the slots of a semaphore are used, and how evenly among its callers.
 func permits(s settings, out *section) error {
-	t := tables.New(fmt.Sprintf("%d processes with %d callers each acquire, hold and release permits again and again for %v, after %v that are not counted. "+
+	t := tables.New(fmt.Sprintf("%d processes with %d callers each acquire, hold and release permits again and again "+
+		"for %v, after %v that are not counted. "+
 		"In use is the share of the k slots' time in which they are held. Fairness is Jain's index",
 		poolProcesses, poolCallers, s.contestTime, s.warmUp),
 		"k", "hold", "round trip", "nodes down", "acquisitions/s", "in use", "fairness of callers", "of processes",
 		"longest wait ms", "most at once", "overlaps")
 	for _, w := range few(s, workerPools) {
-		turns, from, err := w.run(s)
+		err := onServers(s.nodes, func(cluster *testcluster.Cluster) error {
+			turns, from, err := w.run(s, cluster)
+			t.Add(w.cells(turns, from, s)...)
+			return err
+		})
 		if err != nil {
 			return err
 		}
-		t.Add(w.cells(turns, from, s)...)
 	}
 	return out.table(t)
 }
 
-// run runs the processes, on servers of their own. What they do counts from an instant on.
-func (w workerPool) run(s settings) (turns []possession, counted time.Time, err error) {
-	cluster, err := testcluster.StartServers(s.nodes)
-	if err != nil {
-		return nil, counted, err
-	}
-	defer func() { err = errors.Join(err, cluster.Close()) }()
+// run runs the processes. What they do counts from an instant on.
+func (w workerPool) run(s settings, cluster *testcluster.Cluster) (turns []possession, counted time.Time, err error) {
 	for _, n := range cluster.Nodes[:w.down] {
 		if err = n.Stop(); err != nil {
 			return nil, counted, err
@@ -105,7 +104,8 @@ func (w workerPool) cells(turns []possession, counted time.Time, s settings) []s
 		fmt.Sprint(w.k), w.hold.String(), (2 * w.way).String(), fmt.Sprint(w.down),
 		fmt.Sprintf("%.0f", float64(acquired)/s.contestTime.Seconds()),
 		fmt.Sprintf("%.1f %%", 100*float64(held)/float64(int64(w.k)*s.contestTime.Nanoseconds())),
-		fmt.Sprintf("%.3f", jain(callers)), fmt.Sprintf("%.3f", jain(processes)), millis(longest), fmt.Sprint(most), fmt.Sprint(overlaps),
+		fmt.Sprintf("%.3f", jain(callers)), fmt.Sprintf("%.3f", jain(processes)), millis(longest),
+		fmt.Sprint(most), fmt.Sprint(overlaps),
 	}
 }
 

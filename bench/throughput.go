@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/seed6c881748/redlock/bench/libraries"
@@ -17,23 +16,20 @@ const manyGoroutines = 64
 // throughput measures lock+unlock/s and what they cost against the number of goroutines,
 // with every library.
 func throughput(s settings, out *section, cluster *testcluster.Cluster) error {
-	these, err := choose(s, out, s.nodes)
-	if err != nil {
-		return err
-	}
-	r := report{setting: "goroutines", title: fmt.Sprintf("Lock+unlock with %d nodes: %s. One caller: %s", s.nodes, s.lengths(), s.alone())}
+	r := report{setting: "goroutines", title: s.title()}
 	for _, g := range s.goroutines {
-		if err = r.compare(s, fmt.Sprint(g), these, cluster, g); err != nil {
+		if err := r.compare(s, fmt.Sprint(g), applicable(pick(s.only), s.nodes), cluster, g); err != nil {
 			return err
 		}
 	}
-	return errors.Join(r.write(out), out.plot("throughput", r.chart(fmt.Sprintf("Lock+unlock per second on %d nodes", s.nodes))))
+	title := fmt.Sprintf("Lock+unlock per second on %d nodes", s.nodes)
+	return errors.Join(r.write(out), out.plot("throughput", r.chart(title)))
 }
 
 // byNodes measures the same against the number of nodes.
 func byNodes(s settings, out *section) error {
 	r := report{setting: "N", title: fmt.Sprintf("Lock+unlock, %d goroutines: %s", manyGoroutines, s.lengths())}
-	if err := r.onEach(s, out, manyGoroutines); err != nil {
+	if err := r.onEach(s, manyGoroutines); err != nil {
 		return err
 	}
 	title := fmt.Sprintf("Lock+unlock per second with %d goroutines", manyGoroutines)
@@ -43,50 +39,33 @@ func byNodes(s settings, out *section) error {
 // latency measures a single caller, with every library on each number of nodes.
 func latency(s settings, out *section) error {
 	r := report{setting: "N", title: "One caller: " + s.alone()}
-	return errors.Join(r.onEach(s, out, 1), r.write(out))
+	return errors.Join(r.onEach(s, 1), r.write(out))
 }
 
 // onEach compares the libraries on each number of nodes.
-func (r *report) onEach(s settings, out *section, goroutines int) error {
+func (r *report) onEach(s settings, goroutines int) error {
 	for i, n := range s.nodeCounts {
-		these, err := choose(s, out, n)
-		if err != nil {
-			return err
-		}
+		these := applicable(pick(s.only), n)
 		if i > 0 { // What does not depend on the nodes is measured once.
 			these = slices.DeleteFunc(these, func(l library) bool { return l.Servers == libraries.Elsewhere })
 		}
 		if len(these) == 0 {
 			continue
 		}
-		cluster, err := testcluster.StartServers(n)
+		err := onServers(n, func(cluster *testcluster.Cluster) error {
+			return r.compare(s, fmt.Sprint(n), these, cluster, goroutines)
+		})
 		if err != nil {
-			return err
-		}
-		err = r.compare(s, fmt.Sprint(n), these, cluster, goroutines)
-		if err = errors.Join(err, cluster.Close()); err != nil {
 			return fmt.Errorf("%d nodes: %w", n, err)
 		}
 	}
 	return nil
 }
 
-// choose returns the libraries that the flags name and that can lock on so many nodes. It
-// says which are left out.
-func choose(s settings, out *section, nodes int) ([]library, error) {
-	these, others := applicable(pick(s.only), nodes)
-	if len(others) == 0 {
-		return these, nil
-	}
-	_, err := fmt.Fprintf(out.out, "\nLeft out with %d nodes, since they lock on one: %s\n", nodes, strings.Join(others, ", "))
-	if err == nil && len(these) == 0 {
-		err = errors.New("-only: none of these locks on so many nodes")
-	}
-	return these, err
-}
-
 // compare has clients of the libraries do the same work in turn.
-func (r *report) compare(s settings, setting string, these []library, cluster *testcluster.Cluster, goroutines int) error {
+func (r *report) compare(
+	s settings, setting string, these []library, cluster *testcluster.Cluster, goroutines int,
+) error {
 	clients, err := openAll(these, on(cluster.Addrs(), s.ttl, goroutines))
 	if err != nil {
 		return err
@@ -100,8 +79,8 @@ func (r *report) compare(s settings, setting string, these []library, cluster *t
 // blockTime is how long a block of a fixed number of locks takes at most.
 const blockTime = 150 * time.Millisecond
 
-// work is what each client does in a turn, and how many turns it has in a round. A single caller has more of them, which
-// are shorter: what disturbs one of few locks would be seen in its percentiles.
+// work is what each client does in a turn, and how many turns it has in a round. A single caller has
+// more of them, which are shorter: what disturbs one of few locks would be seen in its percentiles.
 func (s settings) work(goroutines int) (w work, blocks int) {
 	if goroutines == 1 {
 		return work{goroutines: 1, length: blockTime, locks: s.blockSize}, s.blocks
@@ -109,8 +88,15 @@ func (s settings) work(goroutines int) (w work, blocks int) {
 	return work{goroutines: goroutines, length: s.time}, 1
 }
 
+// title is that of a part on so many nodes as the flags say.
+func (s settings) title() string {
+	return fmt.Sprintf("Lock+unlock with %d nodes: %s. One caller: %s", s.nodes, s.lengths(), s.alone())
+}
+
 // lengths says for how long each client works, and alone says it of a single caller.
-func (s settings) lengths() string { return fmt.Sprintf("medians of %d rounds of %v for each client", s.rounds, s.time) }
+func (s settings) lengths() string {
+	return fmt.Sprintf("medians of %d rounds of %v for each client", s.rounds, s.time)
+}
 
 func (s settings) alone() string {
 	return fmt.Sprintf("medians of %d rounds of %d blocks of at most %d locks and %v for each client",

@@ -46,9 +46,7 @@ type Client struct {
 	NewWorker func() Worker
 	Close     func()
 
-	// ServerCPU is the processor time of servers that the library does not share
-	// with the others. It is nil if the library uses the nodes.
-	ServerCPU func() time.Duration
+	Elsewhere bool // It does not use the nodes, which know nothing of it.
 }
 
 // A Worker locks and unlocks for one goroutine, one key at a time.
