@@ -57,8 +57,8 @@ func TestPeersWithoutFaults(t *testing.T) {
 	})
 }
 
-// briefly runs a library without faults. redsync's limits are a twentieth of the ttl, and nothing may be late here. What
-// it leaves when a context ends stays for the whole ttl.
+// briefly runs a library without faults. redsync's limits are a twentieth of the ttl, and nothing may be late here.
+// What it leaves when a context ends stays for the whole ttl.
 func briefly(t *testing.T, l peer) []history.Event {
 	t.Helper()
 	patient := groups[0]
