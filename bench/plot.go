@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"image/color"
 	"slices"
@@ -46,6 +47,9 @@ var (
 // svg draws the chart, and the names of the clients below it.
 func (c chart) svg(t theme) ([]byte, error) {
 	const width, height, line, padding = 420, 300, 14, 4
+	if len(c.series) == 0 {
+		return nil, errors.New("there are no points")
+	}
 	p, legend := t.axes(c), plot.NewLegend()
 	legend.TextStyle.Color, legend.Left, legend.Top, legend.Padding = t.ink, true, true, padding
 	for i, s := range c.series {
@@ -58,13 +62,11 @@ func (c chart) svg(t theme) ([]byte, error) {
 		p.Add(joined, markers)
 		legend.Add(s.client, joined, markers)
 	}
-	if len(c.series) > 0 { // The first client has been in all settings.
-		var ticks plot.ConstantTicks
-		for _, at := range c.series[0].points {
-			ticks = append(ticks, plot.Tick{Value: at.X, Label: fmt.Sprint(at.X)})
-		}
-		p.X.Tick.Marker = ticks
+	var ticks plot.ConstantTicks
+	for _, at := range c.series[0].points { // The first client has been in all settings.
+		ticks = append(ticks, plot.Tick{Value: at.X, Label: fmt.Sprint(at.X)})
 	}
+	p.X.Tick.Marker = ticks
 	p.X.Min, p.X.Max, p.Y.Min = p.X.Min/1.1, p.X.Max*1.1, 0 // A single setting has a width, too.
 	canvas := vgsvg.New(width, vg.Length(height+line*(len(c.series)+1)))
 	whole := draw.New(canvas)

@@ -66,6 +66,9 @@ func (r *report) onEach(s settings, goroutines int) error {
 func (r *report) compare(
 	s settings, setting string, these []library, cluster *testcluster.Cluster, goroutines int,
 ) error {
+	if len(these) == 0 {
+		return fmt.Errorf("-only: none of these locks on %d nodes", len(cluster.Nodes))
+	}
 	clients, err := openAll(these, on(cluster.Addrs(), s.ttl, goroutines))
 	if err != nil {
 		return err

@@ -50,7 +50,7 @@ func (w *worker) work(ctx context.Context) {
 		if long {
 			length = time.Duration(w.cfg.TTL + w.lot.Int64N(2*w.cfg.TTL))
 		}
-		if w.acquire(ctx, w.lot.IntN(waitShare) == 0) {
+		if w.acquire(ctx, w.lot.IntN(waitShare) == 0) == nil {
 			w.section(ctx, length, long)
 			w.about(ctx, history.Event{Op: history.OpUnlock, Until: w.until()}, w.Unlock)
 		}
@@ -58,7 +58,7 @@ func (w *worker) work(ctx context.Context) {
 	}
 }
 
-func (w *worker) acquire(ctx context.Context, wait bool) bool {
+func (w *worker) acquire(ctx context.Context, wait bool) (err error) {
 	values := &drawn{}
 	ctx = context.WithValue(context.WithoutCancel(ctx), drawnKey{}, values)
 	e, limit := history.Event{Op: history.OpTryLock, TTL: w.cfg.TTL}, time.Duration(0)
@@ -67,9 +67,8 @@ func (w *worker) acquire(ctx context.Context, wait bool) bool {
 		e.Op, limit = history.OpLock, Patience
 		do = func() error { return w.Lock(ctx, w.resource, Patience) }
 	}
-	id, err := w.call(e, limit, values, do)
-	w.id = id
-	return err == nil
+	w.id, err = w.call(e, limit, values, do)
+	return err
 }
 
 // section reads the register, works, and writes it, unless the library has said by then that the lock is over.
