@@ -28,12 +28,9 @@ import (
 )
 
 type flags struct {
-	time   time.Duration
-	seed   uint64
-	out    string
-	faults string
-	lib    string
-	client string
+	time                     time.Duration
+	seed                     uint64
+	out, faults, lib, client string
 }
 
 func main() {
