@@ -3,9 +3,11 @@ package main
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/seed6c881748/redlock/bench/libraries"
+	"github.com/seed6c881748/redlock/test/tables"
 )
 
 type (
@@ -18,7 +20,7 @@ type (
 // compared are the libraries that are compared, in the order of the tables. The first one is what
 // the others are compared with.
 var compared = slices.Concat([]library{libraries.Redlock}, libraries.Redsync,
-	[]library{libraries.Redislock, libraries.Rueidislock, etcdLibrary, floorLibrary})
+	[]library{libraries.Redislock, libraries.Rueidislock, etcdLibrary})
 
 func libraryNames() []string {
 	names := make([]string, len(compared))
@@ -36,17 +38,11 @@ func pick(names []string) []library {
 	return slices.DeleteFunc(slices.Clone(compared), func(l library) bool { return !slices.Contains(names, l.Name) })
 }
 
-// applicable returns those of the libraries that can lock on so many nodes, and the names
-// of the others.
-func applicable(some []library, nodes int) (these []library, others []string) {
-	for _, l := range some {
-		if l.Servers == libraries.OneNode && nodes != 1 {
-			others = append(others, l.Name)
-			continue
-		}
-		these = append(these, l)
-	}
-	return these, others
+// applicable returns those of the libraries that can lock on so many nodes.
+func applicable(some []library, nodes int) []library {
+	return slices.DeleteFunc(slices.Clone(some), func(l library) bool {
+		return l.Servers == libraries.OneNode && nodes != 1
+	})
 }
 
 // openAll opens a client of each library. The caller closes them with closeClients.
@@ -68,13 +64,6 @@ func closeClients(clients []client) {
 	}
 }
 
-// newClients opens clients of the libraries with these names, all if there are none, that
-// can lock on these nodes.
-func newClients(addrs []string, ttl time.Duration, goroutines int, only ...string) ([]client, error) {
-	these, _ := applicable(pick(only), len(addrs))
-	return openAll(these, on(addrs, ttl, goroutines))
-}
-
 // on is for clients that so many goroutines use. With fail-fast a goroutine goes on while
 // the slower nodes still work on its earlier calls, so it may use several connections.
 // Nobody dials while it is measured: a goroutine that finds no connection waits for one.
@@ -82,7 +71,26 @@ func on(addrs []string, ttl time.Duration, goroutines int) opening {
 	return opening{Addrs: addrs, TTL: ttl, Connections: min(4*goroutines+16, libraries.MaxPool)}
 }
 
-// newRedsync returns redsync on redigo, with a connection for everybody who may want one.
-func newRedsync(addrs []string, ttl time.Duration, goroutines int) (client, error) {
-	return libraries.RedsyncOn("redigo").Open(opening{Addrs: addrs, TTL: ttl, Connections: 4*goroutines + 16})
+// peers are redlock, and the library that it is compared with where callers wait for each other.
+var peers = map[string]library{"redlock": libraries.Redlock, "redsync": libraries.RedsyncOn("redigo")}
+
+var peerNames = []string{"redlock", "redsync"}
+
+// withConnections is for clients of which each goroutine may want some connections at once.
+func withConnections(addrs []string, ttl time.Duration, goroutines int) opening {
+	return opening{Addrs: addrs, TTL: ttl, Connections: 4*goroutines + 16}
+}
+
+// listLibraries is the part that tells how the libraries are set up.
+func listLibraries(s settings, out *section) error {
+	versions := moduleVersions()
+	t := tables.New(fmt.Sprintf("One attempt for each lock, ttl %v", s.ttl), "client", "built with", "set up")
+	for _, l := range append(pick(s.only), libraries.Fenced) {
+		var built []string
+		for _, m := range l.Modules {
+			built = append(built, strings.TrimSpace(m+" "+versions[m]))
+		}
+		t.Add(l.Name, strings.Join(built, ", "), l.Setup)
+	}
+	return out.table(t)
 }

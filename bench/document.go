@@ -53,11 +53,9 @@ func (d document) write(s *section, measuredWith string) error {
 	if err := os.MkdirAll(filepath.Join(d.folder, plotFolder), 0o755); err != nil {
 		return err
 	}
-	for _, p := range s.plots {
-		for file, svg := range p.svg {
-			if err := tables.Replace(filepath.Join(d.folder, plotFolder, file), svg); err != nil {
-				return err
-			}
+	for file, svg := range s.files {
+		if err := tables.Replace(filepath.Join(d.folder, plotFolder, file), svg); err != nil {
+			return err
 		}
 	}
 	path := filepath.Join(d.folder, documentName)

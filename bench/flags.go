@@ -5,50 +5,61 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 )
 
+// settings are what the flags say.
+type settings struct {
+	command     string // what measures the same again
+	parts       []part
+	only        []string // names of libraries; none: all
+	nodes       int
+	nodeCounts  []int
+	ttl         time.Duration
+	rounds      int
+	time        time.Duration
+	goroutines  []int
+	blocks      int
+	blockSize   int
+	settle      time.Duration
+	contestTime time.Duration
+	warmUp      time.Duration
+	callers     []int
+	write       string
+	smoke       bool
+}
+
 // smokeFlags have every part do as little as it can.
-const smokeFlags = "-nodes 3 -ttl 4s -rounds 1 -time 30ms -goroutines 64 -node-counts 1,3 -held 1000 -blocks 1 -block 5 -settle 100ms -fault-time 200ms " +
-	"-contention-time 100ms -contests ^(4.x.4,.1ms|5,.1ms|[^0-9].*) -warm-up 100ms -wait-time 200ms -waiters 200 " +
-	"-trials 2 -callers 8,64 -overload-time 50ms"
+const smokeFlags = "-nodes 3 -node-counts 1,3 -ttl 4s -rounds 1 -time 30ms -goroutines 64 -blocks 1 -block 5 " +
+	"-settle 100ms -contest-time 100ms -warm-up 100ms -callers 8,64"
 
 func parse(args []string, usage io.Writer) (settings, error) {
-	s := settings{args: args}
+	var s settings
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
 	f.SetOutput(usage)
+	chosen := f.String("parts", strings.Join(partNames(), ","), "the `parts` to run")
+	only := f.String("only", "", "throughput, nodes, latency: only the libraries with these `names`")
 	f.IntVar(&s.nodes, "nodes", 5, "`number` of Redis nodes")
+	counts := f.String("node-counts", "1,3,5,7,9", "nodes, latency: `numbers` of nodes")
 	f.DurationVar(&s.ttl, "ttl", 8*time.Second, "what every lock is taken for")
 	f.IntVar(&s.rounds, "rounds", 5, "`number` of rounds, in each of which every client has its turn")
 	f.DurationVar(&s.time, "time", time.Second, "length of a client's turn, where it is not a number of locks")
 	goroutines := f.String("goroutines", "1,8,64,512,4096", "throughput: `numbers` of goroutines")
-	counts := f.String("node-counts", "1,3,5,7,9", "nodes, latency: `numbers` of nodes")
-	f.IntVar(&s.held, "held", 100_000, "scale: `number` of locks that are held")
-	f.BoolVar(&s.fresh, "fresh", false, "a new key for every lock, instead of one per goroutine")
-	only := f.String("only", "", "throughput, nodes, latency: only the libraries with these `names`, separated by commas")
-	chosen := f.String("parts", strings.Join(partNames(), ","), "the `parts` to run")
 	f.IntVar(&s.blocks, "blocks", 10, "one caller: `number` of blocks that each client has in a round")
 	f.IntVar(&s.blockSize, "block", 200, "one caller: largest `number` of locks in a block")
-	f.DurationVar(&s.settle, "settle", 3*time.Second, "degraded, hung, waiters: time after the fault, or the start, that the settled figures leave out")
-	f.DurationVar(&s.faultTime, "fault-time", 5*time.Second, "degraded: length of the healthy phase, and of the degraded one after the settling; late, resets: of a client's turn")
-	f.IntVar(&s.trials, "trials", 50, "coldstart: `number` of first locks in each setting")
-	f.DurationVar(&s.contentionTime, "contention-time", 4*time.Second, "contention, semaphore: length of each contest")
-	contests := f.String("contests", "", "contention, semaphore: only those contests that match this `regexp`, as in '^4 x 4, 1ms'")
-	f.DurationVar(&s.warmUp, "warm-up", time.Second, "contention, semaphore, line, overload: time at the start of a contest, or of a number of callers, that is not counted")
-	f.IntVar(&s.waiters, "waiters", 10_000, "waiters: their `number`")
-	f.DurationVar(&s.waitTime, "wait-time", 30*time.Second, "waiters, line: how long they are measured")
+	f.DurationVar(&s.settle, "settle", 3*time.Second, "minority: time between the fault and the first turn")
+	f.DurationVar(&s.contestTime, "contest-time", 4*time.Second, "length of each contest; in line: five times as long")
+	f.DurationVar(&s.warmUp, "warm-up", time.Second, "time at the start of a contest that is not counted")
 	callers := f.String("callers", "64,256,1000,4000,16000", "overload: `numbers` of callers")
-	f.DurationVar(&s.overloadTime, "overload-time", 4*time.Second, "overload: how long each number of callers is measured in a round")
-	f.StringVar(&s.cpuProfile, "cpuprofile", "", "write a CPU profile of the run to this `file`")
-	f.StringVar(&s.write, "write", "", "write the tables and plots of the parts that ran into "+documentName+" and "+plotFolder+"/ in this `folder`")
-	f.BoolVar(&s.smoke, "smoke", false, "see that all parts work, as briefly as possible, and that "+documentName+" in ../docs/generated has a place for each")
+	f.StringVar(&s.write, "write", "", "the `folder` of "+documentName+" and "+plotFolder+"/, to write into")
+	f.BoolVar(&s.smoke, "smoke", false, "see that all parts work, as briefly as possible")
 	if err := f.Parse(args); err != nil {
 		return s, err
 	}
+	s.command = commandOf(f)
 	if s.smoke { // What else is said goes before what this stands for.
 		if err := f.Parse(append(strings.Fields(smokeFlags), args...)); err != nil {
 			return s, err
@@ -57,32 +68,29 @@ func parse(args []string, usage io.Writer) (settings, error) {
 	if f.NArg() > 0 {
 		return s, fmt.Errorf("unexpected argument %q", f.Arg(0))
 	}
-	return s, s.read(*goroutines, *counts, *callers, *chosen, *contests, *only)
+	var failed [5]error
+	s.parts, failed[0] = list("parts", *chosen, partNamed)
+	s.nodeCounts, failed[1] = list("node-counts", *counts, positive)
+	s.goroutines, failed[2] = list("goroutines", *goroutines, positive)
+	s.callers, failed[3] = list("callers", *callers, positive)
+	if *only != "" {
+		s.only, failed[4] = list("only", *only, libraryNamed)
+	}
+	return s, errors.Join(append(failed[:], s.check())...)
 }
 
-// read reads the flags that are lists or patterns, and checks all of them.
-func (s *settings) read(goroutines, counts, callers, chosen, contests, only string) (err error) {
-	if s.goroutines, err = list("goroutines", goroutines, positive); err != nil {
-		return err
-	}
-	if s.nodeCounts, err = list("node-counts", counts, positive); err != nil {
-		return err
-	}
-	if s.callers, err = list("callers", callers, positive); err != nil {
-		return err
-	}
-	if s.parts, err = list("parts", chosen, partNamed); err != nil {
-		return err
-	}
-	if s.contests, err = regexp.Compile(contests); err != nil {
-		return fmt.Errorf("-contests: %w", err)
-	}
-	if only != "" {
-		if s.only, err = list("only", only, libraryNamed); err != nil {
-			return err
+// commandOf returns what to type to measure the same again.
+func commandOf(f *flag.FlagSet) string {
+	var flags []string
+	f.Visit(func(one *flag.Flag) {
+		if one.Name != "write" { // What is measured does not depend on it.
+			flags = append(flags, "-"+one.Name+" "+one.Value.String())
 		}
+	})
+	if len(flags) == 0 {
+		return "make bench"
 	}
-	return s.check()
+	return fmt.Sprintf(`make bench BENCHFLAGS="%s"`, strings.Join(flags, " "))
 }
 
 // list reads the value of a flag that is a list.
@@ -124,20 +132,20 @@ func (s *settings) check() error {
 	switch {
 	case s.nodes < 1 || s.rounds < 1 || s.blocks < 1 || s.blockSize < 1:
 		return errors.New("-nodes, -rounds, -blocks and -block must be positive")
-	case s.time <= 0 || s.faultTime <= 0 || s.settle < 0:
-		return errors.New("-time and -fault-time must be positive, and -settle not negative")
-	case s.contentionTime <= 0 || s.waitTime <= 0 || s.waiters < 1:
-		return errors.New("-contention-time, -wait-time and -waiters must be positive")
-	case s.overloadTime <= 0 || s.warmUp < 0:
-		return errors.New("-overload-time must be positive, and -warm-up not negative")
-	case s.held < 1:
-		return errors.New("-held must be positive")
-	case s.trials < 1:
-		return errors.New("-trials must be positive")
+	case s.time <= 0 || s.contestTime <= 0 || s.settle < 0 || s.warmUp < 0:
+		return errors.New("-time and -contest-time must be positive, and -settle and -warm-up not negative")
 	case s.ttl < time.Second:
 		return errors.New("-ttl must be at least 1s, or locks expire while they are measured")
 	case s.smoke && s.write != "":
 		return errors.New("-smoke measures nothing that -write should write")
 	}
 	return nil
+}
+
+// few are all settings of a part. To see that it works one is enough.
+func few[T any](s settings, all []T) []T {
+	if s.smoke {
+		return all[:1]
+	}
+	return all
 }

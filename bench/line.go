@@ -16,6 +16,9 @@ import (
 const (
 	lineNodes = 3
 	lineHold  = 2 * time.Millisecond
+
+	// lineTimes is how many contests a line lasts: in a long one, each has few turns.
+	lineTimes = 5
 )
 
 // lineSizes are how many processes want one lock.
@@ -24,19 +27,27 @@ var lineSizes = []int{16, 64, 256}
 // inLine measures how well the order between processes is kept. Each has a client of its own; that
 // all of them are in one process of the system spares the machine some hundred of these.
 func inLine(s settings, out *section) error {
-	t := tables.New(fmt.Sprintf("Processes lock, hold for %v, unlock and come back at once, for %v after %v that are not counted; %d nodes. "+
-		"Ahead of others are the turns of those that were served before somebody who had waited longer, by more than an eighth of the line. "+
-		"Fairness is Jain's index", lineHold, s.waitTime, s.warmUp, lineNodes),
-		"processes", "client", "ahead of others", "hand-overs/s", "turns/s", "fairness", "wait p50 ms", "wait p99 ms", "longest wait ms", "overlaps")
-	for _, n := range lineSizes {
-		for _, client := range contendClients {
-			l, err := standInLine(s, client, n)
+	length := lineTimes * s.contestTime
+	t := tables.New(fmt.Sprintf("Processes lock, hold for %v, unlock and come back at once, for %v after %v "+
+		"that are not counted; %d nodes. Ahead of others are the turns of those that were served before somebody "+
+		"who had waited longer, by more than an eighth of the line. Fairness is Jain's index",
+		lineHold, length, s.warmUp, lineNodes),
+		slices.Concat([]string{"processes", "client", "ahead of others"}, boutColumns)...)
+	for _, n := range few(s, lineSizes) {
+		for _, client := range peerNames {
+			err := onServers(lineNodes, func(cluster *testcluster.Cluster) error {
+				l, err := standInLine(s, cluster, client, n)
+				if err != nil {
+					return fmt.Errorf("%d processes, %s: %w", n, client, err)
+				}
+				b := judge(l.served, n, length)
+				b.longest = max(b.longest, l.longest)
+				t.Add(append([]string{fmt.Sprint(n), client, fmt.Sprintf("%.1f %%", 100*l.ahead(n/8))}, b.cells()...)...)
+				return nil
+			})
 			if err != nil {
-				return fmt.Errorf("%d processes, %s: %w", n, client, err)
+				return err
 			}
-			b := judge([]fleet{{processes: n, goroutines: 1, resources: []string{"line"}}}, 0, l.served, s.waitTime)
-			b.longest = max(b.longest, l.longest)
-			t.Add(append([]string{fmt.Sprint(n), client, fmt.Sprintf("%.1f %%", 100*l.ahead(n/8))}, b.cells()...)...)
 		}
 	}
 	return out.table(t)
@@ -52,12 +63,7 @@ type queueing struct {
 }
 
 // standInLine has so many processes want a lock.
-func standInLine(s settings, client string, processes int) (l *queueing, err error) {
-	cluster, err := testcluster.StartServers(lineNodes)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, cluster.Close()) }()
+func standInLine(s settings, cluster *testcluster.Cluster, client string, processes int) (*queueing, error) {
 	workers := make([]libraries.Waiter, processes)
 	for i := range workers {
 		own, end, err := newWaiters(order{Client: client, Addrs: cluster.Addrs(), TTL: s.ttl, Goroutines: 1})
@@ -67,15 +73,16 @@ func standInLine(s settings, client string, processes int) (l *queueing, err err
 		defer end()
 		workers[i] = own[0]
 	}
-	l = &queueing{began: time.Now().Add(s.warmUp).UnixNano()}
-	o := order{Goroutines: processes, Hold: lineHold, To: time.Now().Add(s.warmUp + s.waitTime)}
+	began := time.Now().Add(s.warmUp)
+	l := &queueing{began: began.UnixNano()}
+	o := order{Goroutines: processes, Hold: lineHold, To: began.Add(lineTimes * s.contestTime)}
 	ctx, cancel := context.WithDeadline(context.Background(), o.To)
 	defer cancel()
 	var mu sync.Mutex
 	for _, p := range o.repeat(func(i int) (slot int, unlock func(context.Context) error, err error) {
 		asked, err := time.Now(), errors.New("not yet")
 		for err != nil && ctx.Err() == nil {
-			err = workers[i].Lock(ctx, "line", 0) // redsync may use up its tries.
+			err = workers[i].Lock(ctx, resource, 0) // redsync may use up its tries.
 		}
 		if err != nil {
 			mu.Lock()

@@ -12,36 +12,81 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"runtime/pprof"
 	"time"
+
+	"github.com/seed6c881748/redlock/internal/testcluster"
 )
 
-func main() {
-	if len(os.Args) > 1 && os.Args[1] == asChild {
-		if err := carryOut(os.Stdin, os.Stdout); err != nil {
-			fmt.Fprintln(os.Stderr, "bench:", err)
-			os.Exit(1)
-		}
-		return
+// A part is one measurement.
+type part struct {
+	name string
+	run  func(settings, *section) error
+}
+
+// parts are in the order in which they run.
+var parts = []part{
+	{"libraries", listLibraries}, // client.go
+	{"throughput", onNodes(throughput)},
+	{"nodes", byNodes},   // throughput.go
+	{"latency", latency}, // throughput.go
+	{"resources", onNodes(resources)},
+	{"fencing", onNodes(fencing)},       // options.go
+	{"quarantine", onNodes(quarantine)}, // options.go
+	{"minority", minority},
+	{"contention", contention},
+	{"line", inLine},
+	{"hot", hot},
+	{"semaphore", permits},
+	{"overload", onNodes(overload)},
+}
+
+// onNodes has a part measure on servers of its own, as many as the flags say.
+func onNodes(run func(settings, *section, *testcluster.Cluster) error) func(settings, *section) error {
+	return func(s settings, out *section) error {
+		return onServers(s.nodes, func(cluster *testcluster.Cluster) error { return run(s, out, cluster) })
 	}
-	s, err := parse(os.Args[1:], os.Stderr)
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		return
-	case err == nil && s.smoke:
-		err = smoke(s, os.Stdout)
-	case err == nil:
-		err = run(s, os.Stdout)
-	}
+}
+
+func onServers(number int, run func(*testcluster.Cluster) error) error {
+	cluster, err := testcluster.StartServers(number)
 	if err != nil {
+		return err
+	}
+	return errors.Join(run(cluster), cluster.Close())
+}
+
+func partNames() []string {
+	names := make([]string, len(parts))
+	for i, p := range parts {
+		names[i] = p.name
+	}
+	return names
+}
+
+func main() {
+	if err := start(os.Args[1:]); err != nil && !errors.Is(err, flag.ErrHelp) {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
 }
 
+func start(args []string) error {
+	if len(args) > 0 && args[0] == asChild {
+		return carryOut(os.Stdin, os.Stdout)
+	}
+	s, err := parse(args, os.Stderr)
+	if err != nil {
+		return err
+	}
+	if s.smoke {
+		return smoke(s, os.Stdout)
+	}
+	return run(s, os.Stdout)
+}
+
 // run runs the parts. One that fails does not keep the others from running; the document
 // keeps what it says of it.
-func run(s settings, w io.Writer) (err error) {
+func run(s settings, w io.Writer) error {
 	measuredWith, err := environment(s)
 	if err != nil {
 		return err
@@ -54,11 +99,6 @@ func run(s settings, w io.Writer) (err error) {
 	if _, err = fmt.Fprintln(w, measuredWith); err != nil {
 		return err
 	}
-	stop, err := startProfile(s.cpuProfile)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, stop()) }()
 	for _, p := range s.parts {
 		start := time.Now()
 		if e := p.report(s, w, measuredWith); e != nil {
@@ -77,26 +117,11 @@ func (p part) report(s settings, w io.Writer, measuredWith string) error {
 	if err := p.run(s, out); err != nil {
 		return err
 	}
-	if err := out.check(p.plots); err != nil || s.write == "" {
-		return err
+	if out.tables == 0 {
+		return errors.New("no table")
+	}
+	if s.write == "" {
+		return nil
 	}
 	return document{s.write}.write(out, measuredWith)
-}
-
-// startProfile starts a CPU profile, and returns what ends it.
-func startProfile(path string) (stop func() error, err error) {
-	if path == "" {
-		return func() error { return nil }, nil
-	}
-	file, err := os.Create(path)
-	if err != nil {
-		return nil, err
-	}
-	if err := pprof.StartCPUProfile(file); err != nil {
-		return nil, errors.Join(err, file.Close())
-	}
-	return func() error {
-		pprof.StopCPUProfile()
-		return file.Close()
-	}, nil
 }

@@ -2,67 +2,40 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"runtime"
 	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/seed6c881748/redlock/internal/testcluster"
 )
 
-// work is what a client does in its turn: each goroutine locks and unlocks keys that
+// work is what a client does in its turn: each goroutine locks and unlocks a key that
 // nobody else wants, for a time or so often, whichever ends first.
 type work struct {
 	goroutines int
 	length     time.Duration
-	locks      int  // of each goroutine; 0: any number
-	fresh      bool // a new key for every lock, instead of one per goroutine
+	locks      int // of each goroutine; 0: any number
 }
 
-// An entrant is a client with its work, which takes turns with others.
+// An entrant is a client that takes turns with others. It keeps its workers from turn to turn, since a worker may
+// hold on to what its library has to set up.
 type entrant struct {
-	name   string // different from the other entrants'
-	base   string // the entrant whose figures its own are divided by; "": none
-	client client
-	nodes  []*testcluster.Node // the servers to be metered
-	work   work
-	before func() error // prepares a turn; nil: nothing to prepare
-	after  func() error // clears up after one
-	warm   bool         // needs no warm-up: it shares the connections of another entrant
-
-	meter   *meter
+	client  client
+	servers *meter
 	workers []worker
 }
 
-// open makes what the entrant keeps from turn to turn: its workers, since a worker may
-// hold on to what its library has to set up, and its meter.
-func (e *entrant) open() (err error) {
-	for range e.work.goroutines {
-		e.workers = append(e.workers, e.client.NewWorker())
+func newEntrant(c client, servers *meter, goroutines int) *entrant {
+	e := &entrant{client: c, servers: servers}
+	for range goroutines {
+		e.workers = append(e.workers, c.NewWorker())
 	}
-	e.meter, err = newMeter(e.nodes)
-	return err
-}
-
-func (e *entrant) close() {
-	if e.meter != nil {
-		e.meter.close()
-	}
+	return e
 }
 
 // take has the entrant take its turn, with keys that begin with prefix.
 func (e *entrant) take(w work, prefix string) (t turn, err error) {
-	if e.before != nil {
-		if err = e.before(); err != nil {
-			return t, err
-		}
-	}
-	if e.after != nil {
-		defer func() { err = errors.Join(err, e.after()) }()
-	}
 	var begin beginning
 	results := cycleAll(e.workers, w, prefix, newSamples(w), func() { begin, err = e.begin(w) })
 	if err != nil {
@@ -74,8 +47,8 @@ func (e *entrant) take(w work, prefix string) (t turn, err error) {
 	}
 	t.took, t.client = now.at.Sub(begin.at), now.cpu-begin.cpu
 	t.allocs, t.size = now.allocs-begin.allocs, now.size-begin.size
-	if t.servers, err = e.meter.since(begin.servers); err == nil && e.client.ServerCPU != nil {
-		t.servers = load{cpu: e.client.ServerCPU() - begin.ownServers}
+	if !e.client.Elsewhere {
+		t.servers, err = e.servers.since(begin.servers)
 	}
 	return t, err
 }
@@ -83,19 +56,15 @@ func (e *entrant) take(w work, prefix string) (t turn, err error) {
 // beginning is where a turn begins, by all accounts.
 type beginning struct {
 	used
-	servers    reading
-	ownServers time.Duration
+	servers reading
 }
 
 func (e *entrant) begin(w work) (b beginning, err error) {
 	if w.locks == 0 {
 		runtime.GC() // Nobody pays for another one's garbage.
 	}
-	if b.servers, err = e.meter.begin(); err != nil {
+	if b.servers, err = e.servers.begin(); err != nil {
 		return b, err
-	}
-	if e.client.ServerCPU != nil {
-		b.ownServers = e.client.ServerCPU()
 	}
 	b.used = usage()
 	return b, nil
@@ -127,7 +96,7 @@ func cycleAll(workers []worker, w work, prefix string, kept []samples, begin fun
 	began := make(chan struct{})
 	var ready, done sync.WaitGroup
 	ready.Add(len(workers))
-	first := work{locks: 1, fresh: w.fresh}
+	first := work{locks: 1}
 	if w.locks > 0 {
 		first.locks = min(blockWarmup, w.locks)
 	}
@@ -154,12 +123,8 @@ func cycles(wk worker, w work, key string, kept samples, stop *atomic.Bool) turn
 	ctx := context.Background()
 	t := turn{timed: kept}
 	for i := 0; !stop.Load() && (w.locks == 0 || i < w.locks); i++ {
-		k := key
-		if w.fresh {
-			k = key + ":" + strconv.Itoa(i)
-		}
 		start := time.Now()
-		err := wk.Try(ctx, k)
+		err := wk.Try(ctx, key)
 		locked := time.Since(start)
 		if err == nil {
 			err = wk.Unlock(ctx)
@@ -171,7 +136,7 @@ func cycles(wk worker, w work, key string, kept samples, stop *atomic.Bool) turn
 		}
 		t.failed++
 		if t.err == nil {
-			t.err = fmt.Errorf("%s: %w", k, err)
+			t.err = fmt.Errorf("%s: %w", key, err)
 		}
 	}
 	return t

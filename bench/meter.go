@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -14,16 +13,16 @@ import (
 
 // A load is what servers have done by their own account, all together.
 type load struct {
-	cpu                             time.Duration
-	commands, scripts, reads, dials int64
+	cpu                    time.Duration
+	commands, reads, dials int64
 }
 
 func (l load) plus(o load) load {
-	return load{l.cpu + o.cpu, l.commands + o.commands, l.scripts + o.scripts, l.reads + o.reads, l.dials + o.dials}
+	return load{l.cpu + o.cpu, l.commands + o.commands, l.reads + o.reads, l.dials + o.dials}
 }
 
 func (l load) minus(o load) load {
-	return load{l.cpu - o.cpu, l.commands - o.commands, l.scripts - o.scripts, l.reads - o.reads, l.dials - o.dials}
+	return load{l.cpu - o.cpu, l.commands - o.commands, l.reads - o.reads, l.dials - o.dials}
 }
 
 // A meter asks servers what they have done. It keeps its connections: making one would
@@ -34,7 +33,8 @@ func newMeter(nodes []*testcluster.Node) (*meter, error) {
 	const timeout = 5 * time.Second
 	m := &meter{}
 	for _, n := range nodes {
-		conn, err := redis.Dial("tcp", n.DirectAddr(), redis.DialConnectTimeout(timeout), redis.DialReadTimeout(timeout))
+		conn, err := redis.Dial("tcp", n.DirectAddr(),
+			redis.DialConnectTimeout(timeout), redis.DialReadTimeout(timeout))
 		if err != nil {
 			m.close()
 			return nil, err
@@ -71,49 +71,31 @@ func (m *meter) since(r reading) (load, error) {
 
 func (m *meter) read() (sum load, err error) {
 	for _, conn := range m.conns {
-		err = errors.Join(err, conn.Send("INFO", "cpu"), conn.Send("INFO", "stats"), conn.Send("INFO", "commandstats"), conn.Flush())
+		err = errors.Join(err, conn.Send("INFO"), conn.Flush())
 	}
 	for _, conn := range m.conns {
-		for range 3 {
-			info, e := redis.String(conn.Receive())
-			if e != nil {
-				return load{}, errors.Join(err, e)
-			}
-			one, e := parseInfo(info)
-			sum, err = sum.plus(one), errors.Join(err, e)
+		info, e := redis.String(conn.Receive())
+		if e != nil {
+			return load{}, errors.Join(err, e)
 		}
+		sum = sum.plus(parseInfo(info))
 	}
 	return sum, err
 }
 
-// parseInfo reads a section of INFO.
-func parseInfo(info string) (l load, err error) {
-	for _, line := range strings.Split(info, "\r\n") {
+// parseInfo reads the figures of INFO. It has much else, which is no number.
+func parseInfo(info string) load {
+	figures := make(map[string]float64)
+	for line := range strings.SplitSeq(info, "\r\n") {
 		name, value, _ := strings.Cut(line, ":")
-		var to *int64
-		switch name {
-		case "used_cpu_sys", "used_cpu_user":
-			f, e := strconv.ParseFloat(value, 64)
-			if e != nil {
-				return l, fmt.Errorf("INFO: %q: %w", line, e)
-			}
-			l.cpu += time.Duration(f * float64(time.Second))
-			continue
-		case "total_commands_processed":
-			to = &l.commands
-		case "cmdstat_evalsha":
-			value, _, _ = strings.Cut(strings.TrimPrefix(value, "calls="), ",")
-			to = &l.scripts
-		case "total_reads_processed":
-			to = &l.reads
-		case "total_connections_received":
-			to = &l.dials
-		default:
-			continue
-		}
-		if *to, err = strconv.ParseInt(value, 10, 64); err != nil {
-			return l, fmt.Errorf("INFO: %q: %w", line, err)
+		if f, err := strconv.ParseFloat(value, 64); err == nil {
+			figures[name] = f
 		}
 	}
-	return l, nil
+	return load{
+		cpu:      time.Duration((figures["used_cpu_sys"] + figures["used_cpu_user"]) * float64(time.Second)),
+		commands: int64(figures["total_commands_processed"]),
+		reads:    int64(figures["total_reads_processed"]),
+		dials:    int64(figures["total_connections_received"]),
+	}
 }

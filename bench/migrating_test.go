@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"time"
 
@@ -10,7 +9,9 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 	"github.com/redis/rueidis"
 	"github.com/redis/rueidis/rueidislock"
+	"github.com/stretchr/testify/require"
 
+	"github.com/seed6c881748/redlock/bench/libraries"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/redlock"
 )
@@ -25,60 +26,36 @@ const migratingWait = 2 * time.Minute
 func single(t *testing.T) (r *redlock.Redlock, addr string) {
 	t.Helper()
 	addr = testcluster.RunServers(t, 1).Addrs()[0]
-	r, err := redlock.New([]redlock.Node{redlock.NewNode(addr)}, redlock.WithNodeTimeout(migratingWait))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := r.Close(context.Background()); err != nil {
-			t.Error(err)
-		}
-	})
+	r, err := libraries.OpenRedlock([]string{addr}, redlock.WithNodeTimeout(migratingWait))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = r.Close(context.Background()) })
 	return r, addr
 }
 
-// take locks, and fails the test if that fails.
+// take locks as soon as it can.
 func take(t *testing.T, r *redlock.Redlock, resources []string) *redlock.Lock {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), migratingWait)
-	defer cancel()
-	lock, err := r.Lock(ctx, resources, migratingWait, redlock.WithRetryCount(-1), redlock.WithOwner("bench"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	lock, err := r.Lock(t.Context(), resources, migratingWait, redlock.WithWait(migratingWait), redlock.WithOwner("bench"))
+	require.NoError(t, err)
 	return lock
-}
-
-func requireTaken(t *testing.T, r *redlock.Redlock, resources []string) {
-	t.Helper()
-	if _, err := r.TryLock(t.Context(), resources, migratingWait); !errors.Is(err, redlock.ErrTaken) {
-		t.Fatalf("%v, want ErrTaken", err)
-	}
 }
 
 func TestMigratingFromRedislock(t *testing.T) {
 	r, addr := single(t)
 	client := goredis.NewClient(&goredis.Options{Addr: addr})
 	t.Cleanup(func() { _ = client.Close() })
-	old := redislock.New(client)
+	old, job := redislock.New(client), []string{"job"}
 	theirs, err := old.Obtain(t.Context(), "job", migratingWait, &redislock.Options{Metadata: "worker"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	requireTaken(t, r, []string{"job"})
-	if err := theirs.Release(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	ours := take(t, r, []string{"job"})
-	if _, err := old.Obtain(t.Context(), "job", migratingWait, nil); !errors.Is(err, redislock.ErrNotObtained) {
-		t.Fatalf("%v, want ErrNotObtained", err)
-	}
-	if err := ours.Unlock(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := old.Obtain(t.Context(), "job", migratingWait, nil); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	_, err = r.TryLock(t.Context(), job, migratingWait)
+	require.ErrorIs(t, err, redlock.ErrTaken)
+	require.NoError(t, theirs.Release(t.Context()))
+	ours := take(t, r, job)
+	_, err = old.Obtain(t.Context(), "job", migratingWait, nil)
+	require.ErrorIs(t, err, redislock.ErrNotObtained)
+	require.NoError(t, ours.Unlock(t.Context()))
+	_, err = old.Obtain(t.Context(), "job", migratingWait, nil)
+	require.NoError(t, err)
 }
 
 func TestMigratingFromRueidislock(t *testing.T) {
@@ -88,40 +65,23 @@ func TestMigratingFromRueidislock(t *testing.T) {
 		KeyValidity:  migratingWait,
 		TryNextAfter: migratingWait,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(locker.Close)
 	keys := []string{"rueidislock:0:job", "rueidislock:1:job", "rueidislock:2:job"}
 
 	ours := take(t, r, keys)
-	if _, _, err := locker.TryWithContext(t.Context(), "job"); !errors.Is(err, rueidislock.ErrNotLocked) {
-		t.Fatalf("%v, want ErrNotLocked", err)
-	}
-	// It hears of our release, as client-side caching tells it.
-	type held struct {
-		release context.CancelFunc
-		err     error
-	}
-	waiting := make(chan held, 1)
-	go func() {
-		_, release, err := locker.WithContext(t.Context(), "job")
-		waiting <- held{release, err}
-	}()
-	if err := ours.Unlock(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	select {
-	case theirs := <-waiting:
-		if theirs.err != nil {
-			t.Fatal(theirs.err)
-		}
-		requireTaken(t, r, keys)
-		theirs.release()
-	case <-time.After(migratingWait):
-		t.Fatal("it has not heard of the release")
-	}
-	if err := take(t, r, keys).Unlock(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	_, _, err = locker.TryWithContext(t.Context(), "job")
+	require.ErrorIs(t, err, rueidislock.ErrNotLocked)
+	// It hears of our release, as client-side caching tells it: it would ask again when this context has ended.
+	unlocked := make(chan error, 1)
+	time.AfterFunc(100*time.Millisecond, func() { unlocked <- ours.Unlock(context.Background()) })
+	ctx, cancel := context.WithTimeout(t.Context(), migratingWait/2)
+	defer cancel()
+	_, release, err := locker.WithContext(ctx, "job")
+	require.NoError(t, err)
+	require.NoError(t, <-unlocked)
+	_, err = r.TryLock(t.Context(), keys, migratingWait)
+	require.ErrorIs(t, err, redlock.ErrTaken)
+	release()
+	require.NoError(t, take(t, r, keys).Unlock(t.Context()))
 }

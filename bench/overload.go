@@ -8,7 +8,11 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
+	"sync"
+	"sync/atomic"
 	"time"
+
+	"gonum.org/v1/plot/plotter"
 
 	"github.com/seed6c881748/redlock/bench/libraries"
 	"github.com/seed6c881748/redlock/internal/testcluster"
@@ -27,17 +31,17 @@ const (
 	extendEvery = 10 * time.Millisecond
 )
 
-// overloadClients are the libraries that are compared.
-var overloadClients = []string{"redlock", "redsync"}
-
 // A crowd is what so many callers of one client did in one round.
 type crowd struct {
 	rate       float64 // lock+unlock/s
 	failed     float64 // locks/s that were not got
-	unlocks    int     // releases that failed
+	unlocks    int64   // releases that failed
 	extensions []time.Duration
 	unextended int64 // extensions that failed
 }
+
+// crowds are by client and number of callers. There is one each round.
+type crowds map[string][]crowd
 
 // overload measures what is left of the throughput when far more callers want locks
 // than the nodes can serve, and what becomes of locks that are held meanwhile.
@@ -54,51 +58,75 @@ func overload(s settings, out *section, cluster *testcluster.Cluster) (err error
 	start := time.Now()
 	keeping := kept.KeepAlive(context.Background())
 
-	crowds := make(map[string][]crowd) // by client and callers; one each round
+	crowds := make(crowds)
 	for round := range s.rounds {
 		for _, n := range s.callers {
-			mine := ours("redlock", r, s.ttl)
-			crowds[crowdName(mine.Name, n)] = append(crowds[crowdName(mine.Name, n)], gather(s, mine, n, round))
+			crowds.gather(s, libraries.Of("redlock", r, s.ttl), n, round)
 			if n > redsyncCallers {
 				continue
 			}
-			peer, e := newRedsync(cluster.Addrs(), s.ttl, n)
-			if e != nil {
-				return e
+			peer, err := peers["redsync"].Open(withConnections(cluster.Addrs(), s.ttl, n))
+			if err != nil {
+				return err
 			}
 			peer.Name = "redsync"
-			crowds[crowdName(peer.Name, n)] = append(crowds[crowdName(peer.Name, n)], gather(s, peer, n, round))
+			crowds.gather(s, peer, n, round)
 			peer.Close()
 		}
 	}
-	if err = printCrowds(out, s, crowds); err != nil {
+	if err = crowds.report(s, out); err != nil {
 		return err
 	}
 	state := "held throughout"
 	if keeping.Err() != nil {
 		state = fmt.Sprintf("LOST: %v", context.Cause(keeping))
 	}
-	err = out.note("The lock with a ttl of %v that was kept for %v: %s.", keptTTL, time.Since(start).Round(time.Second), state)
-	return errors.Join(err, out.plot("overload", "Throughput against the number of callers", overloadChart(s, crowds)), kept.Unlock(context.Background()))
+	held := time.Since(start).Round(time.Second)
+	err = out.note("The lock with a ttl of %v that was kept for %v: %s.", keptTTL, held, state)
+	return errors.Join(err, kept.Unlock(context.Background()))
 }
 
 func crowdName(client string, callers int) string { return client + " " + strconv.Itoa(callers) }
 
 // gather has so many callers lock and unlock, each a key of its own, as fast as they
 // can. One that has failed comes back after 50 to 150 ms.
-func gather(s settings, c client, callers, round int) crowd {
+func (all crowds) gather(s settings, c client, callers, round int) {
 	runtime.GC()
-	prefix := fmt.Sprintf("%s:%d:%d:", c.Name, callers, round)
-	group := startCrew(c, callers, prefix, false, func() { time.Sleep(50*time.Millisecond + rand.N(100*time.Millisecond)) })
+	of, cr := crowdName(c.Name, callers), crowd{}
+	prefix := fmt.Sprintf("%s:%d:", of, round)
+	var counts, stop atomic.Bool
+	var locked, failed, unreleased atomic.Int64
+	var wg sync.WaitGroup
+	ctx := context.Background()
+	for i := range callers {
+		wg.Go(func() {
+			for w, key := c.NewWorker(), prefix+strconv.Itoa(i); !stop.Load(); {
+				got := w.Try(ctx, key) == nil
+				released := got && w.Unlock(ctx) == nil
+				switch {
+				case !counts.Load():
+				case !got:
+					failed.Add(1)
+				case released:
+					locked.Add(1)
+				default:
+					unreleased.Add(1)
+				}
+				if !got {
+					time.Sleep(50*time.Millisecond + rand.N(100*time.Millisecond))
+				}
+			}
+		})
+	}
 	time.Sleep(s.warmUp)
-	start := time.Now()
-	var cr crowd
-	cr.extensions, cr.unextended = extensions(c, prefix+"extended", s.overloadTime)
-	p := newPhase(group.end(), start, start.Add(s.overloadTime))
-	cr.rate, cr.failed = float64(len(p.locked))/p.length.Seconds(), float64(p.failed)/p.length.Seconds()
-	cr.unlocks = p.left
-	time.Sleep(pause)
-	return cr
+	counts.Store(true)
+	cr.extensions, cr.unextended = extensions(c, prefix+"extended", s.contestTime)
+	counts.Store(false)
+	stop.Store(true)
+	cr.rate, cr.failed = float64(locked.Load())/s.contestTime.Seconds(), float64(failed.Load())/s.contestTime.Seconds()
+	cr.unlocks = unreleased.Load()
+	wg.Wait()
+	all[of] = append(all[of], cr)
 }
 
 // extensions extends a lock again and again, and returns how long that took.
@@ -124,57 +152,59 @@ func extensions(c client, key string, length time.Duration) (took []time.Duratio
 	return took, failed
 }
 
-func printCrowds(out *section, s settings, crowds map[string][]crowd) error {
-	t := tables.New(fmt.Sprintf("Callers in a closed loop, %d rounds of %v after %v; medians of the rounds. A share is the throughput divided by the best of the same round with 64 to 256 callers",
-		s.rounds, s.overloadTime, s.warmUp),
+// report writes a table and a plot.
+func (all crowds) report(s settings, out *section) error {
+	t := tables.New(fmt.Sprintf("Callers in a closed loop, %d rounds of %v after %v; medians of the rounds. "+
+		"A share is the throughput divided by the best of the same round with 64 to 256 callers",
+		s.rounds, s.contestTime, s.warmUp),
 		"client", "callers", "op/s", "share", "share in the worst round", "locks/s not got",
 		"failed unlocks", "extension p50", "p99", "longest", "failed extensions")
-	for _, name := range overloadClients {
+	c := chart{title: "More callers than the nodes can serve", x: "callers"}
+	for _, name := range peerNames {
 		for _, n := range s.callers {
-			if rows := crowds[crowdName(name, n)]; len(rows) > 0 {
-				t.Add(append([]string{name, strconv.Itoa(n)}, crowdCells(s, crowds, name, rows)...)...)
+			if rounds := all[crowdName(name, n)]; len(rounds) > 0 {
+				t.Add(append([]string{name, strconv.Itoa(n)}, cellsOfCrowd(rounds, all.best(s, name))...)...)
+				c.add(name, plotter.XY{X: float64(n), Y: median(each(rounds, crowd.perSecond))})
 			}
 		}
 	}
-	return out.table(t)
+	return errors.Join(out.table(t), out.plot("overload", c))
 }
 
-// crowdCells returns the cells of what one client did with one number of callers.
-func crowdCells(s settings, crowds map[string][]crowd, name string, rows []crowd) []string {
-	var shares []float64
-	for round, cr := range rows {
-		if best := bestRate(s, crowds, name, round); best > 0 {
-			shares = append(shares, cr.rate/best)
-		}
-	}
-	worst := "-"
-	if len(shares) > 0 {
-		worst = number(slices.Min(shares), "%.2f")
-	}
-	var unlocks int
-	var unextended int64
-	for _, cr := range rows {
-		unlocks, unextended = unlocks+cr.unlocks, unextended+cr.unextended
-	}
-	at := func(p int) string {
-		return number(median(each(rows, func(cr crowd) float64 { return micros(percentile(cr.extensions, p)) / 1000 })), "%.1f ms")
-	}
-	return []string{
-		number(median(each(rows, crowdRate)), "%.0f"), number(median(shares), "%.2f"), worst,
-		fmt.Sprintf("%.0f", median(each(rows, func(cr crowd) float64 { return cr.failed }))),
-		strconv.Itoa(unlocks), at(50), at(99), at(100), strconv.FormatInt(unextended, 10),
-	}
-}
-
-func crowdRate(c crowd) float64 { return c.rate }
-
-// bestRate is the best that the client reached in this round with 64 to 256 callers;
-// 0 if there were none.
-func bestRate(s settings, crowds map[string][]crowd, client string, round int) (best float64) {
+// best are the best rates that a client reached in each round with 64 to 256 callers.
+func (all crowds) best(s settings, client string) []float64 {
+	best := make([]float64, s.rounds)
 	for _, n := range s.callers {
-		if rows := crowds[crowdName(client, n)]; n >= 64 && n <= 256 && round < len(rows) {
-			best = max(best, rows[round].rate)
+		if n < 64 || n > 256 {
+			continue
+		}
+		for round, cr := range all[crowdName(client, n)] {
+			best[round] = max(best[round], cr.rate)
 		}
 	}
 	return best
 }
+
+// cellsOfCrowd returns the cells of what one client did with one number of callers.
+func cellsOfCrowd(rounds []crowd, best []float64) []string {
+	shares := ratios(each(rounds, crowd.perSecond), best)
+	worst := "-"
+	if len(shares) > 0 {
+		worst = number(slices.Min(shares), "%.2f")
+	}
+	var unlocks, unextended int64
+	for _, cr := range rounds {
+		unlocks, unextended = unlocks+cr.unlocks, unextended+cr.unextended
+	}
+	at := func(p int) string {
+		of := func(cr crowd) float64 { return micros(percentile(cr.extensions, p)) / 1000 }
+		return number(median(each(rounds, of)), "%.1f ms")
+	}
+	return []string{
+		number(median(each(rounds, crowd.perSecond)), "%.0f"), number(median(shares), "%.2f"), worst,
+		fmt.Sprintf("%.0f", median(each(rounds, func(cr crowd) float64 { return cr.failed }))),
+		strconv.FormatInt(unlocks, 10), at(50), at(99), at(100), strconv.FormatInt(unextended, 10),
+	}
+}
+
+func (c crowd) perSecond() float64 { return c.rate }

@@ -4,65 +4,70 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
+
+	"gonum.org/v1/plot/plotter"
 
 	"github.com/seed6c881748/redlock/test/tables"
 )
 
-// A measurement is what entrants did in one setting, whose cells lead their rows.
+// A measurement is what clients did in one setting.
 type measurement struct {
-	setting []string
+	setting string
 	results
 }
 
-// turnsTable returns a table with a row for each entrant: what it is, and the medians of its figures. settings name
-// the columns that lead it.
-func turnsTable(title string, settings []string, all ...measurement) *tables.Table {
-	t := tables.New(title, slices.Concat(settings, []string{"client"}, namesOf(figures), []string{"connections made", "failed %"})...)
-	for _, m := range all {
+// A report gathers measurements that differ in one setting.
+type report struct {
+	title, setting string
+	all            []measurement
+}
+
+// write reports all figures, and those of the first client divided by those of the others.
+func (r *report) write(out *section) error {
+	turns := tables.New(r.title, slices.Concat([]string{r.setting, "client"}, namesOf(figures),
+		[]string{"connections made", "failed %"})...)
+	ratios := tables.New("Figures of the first client, divided by those of its peer: medians of the rounds' ratios. "+
+		"More op/s is better; less is better for everything else",
+		append([]string{r.setting, "peer"}, namesOf(comparedFigures)...)...)
+	for _, m := range r.all {
 		for i, name := range m.names {
-			row := slices.Concat(m.setting, []string{name})
-			var ops, failed, dials int64
-			for _, t := range m.turns[i] {
-				ops, failed, dials = ops+t.ops, failed+t.failed, dials+t.servers.dials
+			turns.Add(append([]string{m.setting, name}, cellsOf(m.turns[i])...)...)
+			if i == 0 {
+				continue
 			}
-			for _, f := range figures {
-				row = append(row, number(median(each(m.turns[i], f.of)), f.format))
+			row := []string{m.setting, name}
+			for _, f := range comparedFigures {
+				row = append(row, number(median(m.ratios(0, i, f.of)), "%.2f"))
 			}
-			t.Add(append(row, fmt.Sprint(dials), fmt.Sprintf("%.2f", 100*float64(failed)/float64(ops+failed)))...)
+			ratios.Add(row...)
 		}
 	}
-	return t
+	return errors.Join(out.table(turns), out.table(ratios))
 }
 
-// ratiosTable returns a table with a row for each entrant but the first, which it is compared with.
-func ratiosTable(settings []string, all ...measurement) *tables.Table {
-	t := tables.New("Figures of \""+all[0].names[0]+"\", divided by those of its peer: medians of the rounds' ratios. "+
-		"More op/s is better; less is better for everything else", slices.Concat(settings, []string{"peer"}, namesOf(comparedFigures))...)
-	for _, m := range all {
-		for _, name := range m.names[1:] {
-			t.Add(slices.Concat(m.setting, []string{name}, m.divided(m.names[0], name))...)
+// cellsOf returns the medians of a client's figures.
+func cellsOf(turns []turn) (cells []string) {
+	var ops, failed, dials int64
+	for _, t := range turns {
+		ops, failed, dials = ops+t.ops, failed+t.failed, dials+t.servers.dials
+	}
+	for _, f := range figures {
+		cells = append(cells, number(median(each(turns, f.of)), f.format))
+	}
+	return append(cells, fmt.Sprint(dials), fmt.Sprintf("%.2f", 100*float64(failed)/float64(ops+failed)))
+}
+
+// chart has a line for each client: its throughput against the setting, which is a number.
+func (r *report) chart(title string) chart {
+	c := chart{title: title, x: r.setting}
+	for _, m := range r.all {
+		x, _ := strconv.ParseFloat(m.setting, 64)
+		for i, name := range m.names {
+			c.add(name, plotter.XY{X: x, Y: median(each(m.turns[i], turn.rate))})
 		}
 	}
-	return t
-}
-
-// multiplesTable returns a table with a row for each entrant that has a base: its figures, divided by those of the base.
-func (r results) multiplesTable() *tables.Table {
-	t := tables.New("Medians of the rounds' ratios", append([]string{"this", "divided by"}, namesOf(comparedFigures)...)...)
-	for _, name := range r.names {
-		if base, ok := r.bases[name]; ok {
-			t.Add(append([]string{name, base}, r.divided(name, base)...)...)
-		}
-	}
-	return t
-}
-
-// divided returns the compared figures of one entrant, divided by those of another one.
-func (r results) divided(one, other string) (cells []string) {
-	for _, f := range comparedFigures {
-		cells = append(cells, number(median(r.ratios(one, other, f.of)), "%.2f"))
-	}
-	return cells
+	return c
 }
 
 func namesOf(figures []figure) (names []string) {
@@ -70,27 +75,4 @@ func namesOf(figures []figure) (names []string) {
 		names = append(names, f.name)
 	}
 	return names
-}
-
-// A report gathers measurements with the same entrants, which differ in one setting.
-type report struct {
-	out     *section
-	title   string
-	setting string
-	all     []measurement
-}
-
-// add adds a measurement, and prints it at once: the rest may take minutes.
-func (p *report) add(r results, setting int) error {
-	m := measurement{[]string{fmt.Sprint(setting)}, r}
-	p.all = append(p.all, m)
-	return errors.Join(p.out.aside(turnsTable(p.title, []string{p.setting}, m)), p.out.aside(ratiosTable([]string{p.setting}, m)))
-}
-
-// end keeps all of it for the document.
-func (p *report) end() {
-	if len(p.all) > 0 {
-		p.out.keep(turnsTable(p.title, []string{p.setting}, p.all...))
-		p.out.keep(ratiosTable([]string{p.setting}, p.all...))
-	}
 }

@@ -2,8 +2,9 @@ package main
 
 import (
 	"fmt"
-	"slices"
 	"time"
+
+	"github.com/seed6c881748/redlock/internal/testcluster"
 )
 
 // pause between two turns, in which the slower nodes' part of the last locks of
@@ -20,53 +21,57 @@ const (
 	warmUps = 4
 )
 
-// results are the turns of entrants, one each round.
+// results are the turns of clients, one each round.
 type results struct {
 	names []string
-	bases map[string]string // by name
-	turns [][]turn          // by entrant and round
+	turns [][]turn // by client and round
 }
 
-// takeTurns gives every entrant its turns: so many rounds, in each of which it has so many
+// takeTurns gives every client its turns: so many rounds, in each of which it has so many
 // blocks. They take turns after every block, so that a disturbance of the machine hits all
-// of them alike, and another one begins in each round.
-func takeTurns(entrants []*entrant, rounds, blocks int) (r results, err error) {
-	r.bases = make(map[string]string)
-	for _, e := range entrants {
-		defer e.close()
-		if err = e.open(); err != nil {
-			return r, fmt.Errorf("%s: %w", e.name, err)
-		}
-		r.names = append(r.names, e.name)
-		if e.base != "" {
-			r.bases[e.name] = e.base
-		}
-	}
-	if err = warmUp(entrants); err != nil {
+// of them alike, and another one begins in each round. begin is called once they have warmed up.
+func takeTurns(
+	s settings, clients []client, nodes []*testcluster.Node, goroutines int, begin func() error,
+) (r results, err error) {
+	servers, err := newMeter(nodes)
+	if err != nil {
 		return r, err
 	}
+	defer servers.close()
+	w, blocks := s.work(goroutines)
+	entrants := make([]*entrant, len(clients))
+	for i, c := range clients {
+		entrants[i] = newEntrant(c, servers, goroutines)
+		r.names = append(r.names, c.Name)
+	}
+	if err = warmUp(entrants, w); err != nil {
+		return r, err
+	}
+	if begin != nil {
+		if err = begin(); err != nil {
+			return r, err
+		}
+	}
 	r.turns = make([][]turn, len(entrants))
-	for round := range rounds {
+	for round := range s.rounds {
 		now := make([]turn, len(entrants))
 		for block := range blocks {
 			for k := range entrants {
 				i := (k + round) % len(entrants)
-				e := entrants[i]
 				// A key of an earlier turn is not used again: redsync with fail-fast can
 				// leave it behind on a node, where it would then refuse the next lock.
-				var t turn
-				if t, err = e.take(e.work, fmt.Sprintf("%s:%d:%d:%d:", e.name, e.work.goroutines, round, block)); err != nil {
-					return r, fmt.Errorf("%s: %w", e.name, err)
+				t, err := entrants[i].take(w, fmt.Sprintf("%s:%d:%d:%d:", r.names[i], goroutines, round, block))
+				if err != nil {
+					return r, err
 				}
 				now[i].add(t)
 				time.Sleep(pause)
 			}
 		}
-		for i, e := range entrants {
-			if err = now[i].check(); err != nil {
-				return r, fmt.Errorf("%s: %w", e.name, err)
+		for i := range entrants {
+			if err = now[i].complete(); err != nil {
+				return r, fmt.Errorf("%s: %w", r.names[i], err)
 			}
-			now[i].complete()
 			r.turns[i] = append(r.turns[i], now[i])
 		}
 	}
@@ -74,21 +79,17 @@ func takeTurns(entrants []*entrant, rounds, blocks int) (r results, err error) {
 }
 
 // warmUp has all entrants work until none of them makes a connection.
-func warmUp(entrants []*entrant) error {
+func warmUp(entrants []*entrant, w work) error {
+	w.length = min(w.length, warmUpTime)
+	if w.locks > 0 {
+		w.locks = min(w.locks, warmUpLocks)
+	}
 	for n := range warmUps {
 		dials := int64(0)
 		for _, e := range entrants {
-			if e.warm {
-				continue
-			}
-			w := e.work
-			w.length = min(w.length, warmUpTime)
-			if w.locks > 0 {
-				w.locks = min(w.locks, warmUpLocks)
-			}
-			t, err := e.take(w, fmt.Sprintf("%s:%d:warm:%d:", e.name, w.goroutines, n))
+			t, err := e.take(w, fmt.Sprintf("%s:%d:warm:%d:", e.client.Name, w.goroutines, n))
 			if err != nil {
-				return fmt.Errorf("%s: %w", e.name, err)
+				return err
 			}
 			dials += t.servers.dials
 		}
@@ -99,17 +100,7 @@ func warmUp(entrants []*entrant) error {
 	return nil
 }
 
-// of returns what f gives for each turn of an entrant; nothing if there is no such entrant.
-func (r results) of(name string, f func(turn) float64) []float64 {
-	i := slices.Index(r.names, name)
-	if i < 0 {
-		return nil
-	}
-	return each(r.turns[i], f)
-}
-
-// ratios returns the rounds' ratios of one entrant's figure and another one's.
-func (r results) ratios(one, other string, f func(turn) float64) []float64 {
-	a, b := r.of(one, f), r.of(other, f)
-	return ratios(a[:min(len(a), len(b))], b[:min(len(a), len(b))])
+// ratios returns the rounds' ratios of one client's figure and another one's.
+func (r results) ratios(one, other int, f func(turn) float64) []float64 {
+	return ratios(each(r.turns[one], f), each(r.turns[other], f))
 }

@@ -7,7 +7,6 @@ import (
 	"io"
 	"strings"
 
-	"github.com/seed6c881748/redlock/bench/plot"
 	"github.com/seed6c881748/redlock/test/tables"
 )
 
@@ -17,33 +16,19 @@ import (
 type section struct {
 	name   string
 	out    io.Writer
-	tables int      // that are kept
-	texts  []string // tables and notes as they stand in the document, in their order
-	plots  []picture
-}
-
-// A picture is a plot that has been drawn.
-type picture struct {
-	name string            // of its files, without -light.svg and -dark.svg
-	alt  string            // what it shows
-	svg  map[string][]byte // by the names of their files
+	tables int               // that are kept
+	shown  []string          // plots as they stand in the document
+	texts  []string          // tables and notes, too
+	files  map[string][]byte // of the plots
 }
 
 // table prints a table, and keeps it for the document. One without rows is left out.
 func (s *section) table(t *tables.Table) error {
-	s.keep(t)
-	return t.Print(s.out)
-}
-
-// aside prints a table that is not for the document: details, which help to explain one run.
-func (s *section) aside(t *tables.Table) error { return t.Print(s.out) }
-
-// keep keeps a table for the document that is not printed: a summary of what was.
-func (s *section) keep(t *tables.Table) {
 	if len(t.Rows()) > 0 {
 		s.tables++
 		s.texts = append(s.texts, t.Markdown())
 	}
+	return t.Print(s.out)
 }
 
 // note prints a sentence about what was measured, and keeps it for the document.
@@ -54,41 +39,25 @@ func (s *section) note(format string, args ...any) error {
 	return err
 }
 
-// plot draws a chart, for files of this name. The part must have declared it.
-func (s *section) plot(name, alt string, chart plot.Chart) error {
-	light, err := chart.SVG(plot.Light)
-	dark, e := chart.SVG(plot.Dark)
+// plot draws a chart twice, for light and for dark pages, into files of this name.
+func (s *section) plot(name string, c chart) error {
+	const markdown = `<picture>
+  <source media="(prefers-color-scheme: dark)" srcset="%s/%s">
+  <img src="%[1]s/%[3]s" alt="%[4]s">
+</picture>
+`
+	onLight, err := c.svg(light)
+	onDark, e := c.svg(dark)
 	if err = errors.Join(err, e); err != nil {
-		return err
+		return fmt.Errorf("plot %s: %w", name, err)
 	}
-	s.plots = append(s.plots, picture{name, alt, map[string][]byte{lightFile(name): light, darkFile(name): dark}})
-	return nil
-}
-
-// A plot is drawn twice, for light and for dark pages.
-func lightFile(plot string) string { return plot + "-light.svg" }
-func darkFile(plot string) string  { return plot + "-dark.svg" }
-
-// check reports what a part owes: a table, and the plots that it has declared.
-func (s *section) check(declared []string) error {
-	drawn := map[string]bool{}
-	if s.tables == 0 {
-		return fmt.Errorf("no table")
+	lightFile, darkFile := name+"-light.svg", name+"-dark.svg"
+	if s.files == nil {
+		s.files = make(map[string][]byte)
 	}
-	for _, p := range s.plots {
-		if drawn[p.name] {
-			return fmt.Errorf("plot %q: drawn twice", p.name)
-		}
-		drawn[p.name] = true
-	}
-	for _, name := range declared {
-		if !drawn[name] {
-			return fmt.Errorf("plot %q: not drawn", name)
-		}
-	}
-	if len(drawn) > len(declared) {
-		return fmt.Errorf("%d plots, of which %d are declared", len(drawn), len(declared))
-	}
+	s.files[lightFile], s.files[darkFile] = onLight, onDark
+	alt := html.EscapeString(c.title + ", a line per client")
+	s.shown = append(s.shown, fmt.Sprintf(markdown, plotFolder, darkFile, lightFile, alt))
 	return nil
 }
 
@@ -96,22 +65,8 @@ func (s *section) check(declared []string) error {
 // notes, and what all this was measured with.
 func (s *section) markdown(measuredWith string) string {
 	var b strings.Builder
-	for _, p := range s.plots {
-		b.WriteString(p.markdown() + "\n")
+	for _, text := range append(s.shown, s.texts...) {
+		b.WriteString(text + "\n")
 	}
-	for _, t := range s.texts {
-		b.WriteString(t + "\n")
-	}
-	b.WriteString(tables.Wrap("Measured with: " + measuredWith))
-	return b.String() + "\n"
-}
-
-// markdown shows the picture that goes with the page.
-func (p picture) markdown() string {
-	const text = `<picture>
-  <source media="(prefers-color-scheme: dark)" srcset="%s/%s">
-  <img src="%[1]s/%[3]s" alt="%[4]s">
-</picture>
-`
-	return fmt.Sprintf(text, plotFolder, darkFile(p.name), lightFile(p.name), html.EscapeString(p.alt))
+	return b.String() + tables.Wrap("Measured with: "+measuredWith) + "\n"
 }

@@ -18,16 +18,16 @@ type workerPool struct {
 	k    int
 	hold time.Duration
 	way  time.Duration // what each message takes; 0: servers on the same machine
-	down bool          // one node is
+	down int           // nodes
 }
 
 // workerPools are the settings. Four processes have 25 callers each.
 var workerPools = []workerPool{
-	{5, time.Millisecond, 0, false},
-	{5, 50 * time.Millisecond, 0, false},
-	{5, time.Millisecond, 0, true},
-	{5, 50 * time.Millisecond, 0, true},
-	{50, 50 * time.Millisecond, time.Millisecond, false},
+	{5, time.Millisecond, 0, 0},
+	{5, 50 * time.Millisecond, 0, 0},
+	{5, time.Millisecond, 0, 1},
+	{5, 50 * time.Millisecond, 0, 1},
+	{50, 50 * time.Millisecond, time.Millisecond, 0},
 }
 
 const (
@@ -37,56 +37,46 @@ const (
 
 // permits measures how well the slots of a semaphore are used, and how evenly among its callers.
 func permits(s settings, out *section) error {
-	t := tables.New(fmt.Sprintf("%d processes with %d callers each acquire, hold and release permits again and again for %v, after %v that are not counted. "+
+	t := tables.New(fmt.Sprintf("%d processes with %d callers each acquire, hold and release permits again and again "+
+		"for %v, after %v that are not counted. "+
 		"In use is the share of the k slots' time in which they are held. Fairness is Jain's index",
-		poolProcesses, poolCallers, s.contentionTime, s.warmUp),
-		"k", "hold", "round trip", "nodes down", "acquisitions/s", "in use", "fairness of callers", "of processes", "longest wait ms", "most at once", "overlaps")
-	for _, w := range workerPools {
-		if !s.contests.MatchString(fmt.Sprint(w.k, ", ", w.hold)) {
-			continue
-		}
-		turns, from, err := w.run(s)
+		poolProcesses, poolCallers, s.contestTime, s.warmUp),
+		"k", "hold", "round trip", "nodes down", "acquisitions/s", "in use", "fairness of callers", "of processes",
+		"longest wait ms", "most at once", "overlaps")
+	for _, w := range few(s, workerPools) {
+		err := onServers(s.nodes, func(cluster *testcluster.Cluster) error {
+			turns, from, err := w.run(s, cluster)
+			t.Add(w.cells(turns, from, s)...)
+			return err
+		})
 		if err != nil {
 			return err
 		}
-		t.Add(w.cells(turns, from, s)...)
 	}
 	return out.table(t)
 }
 
-// run runs the processes, on servers of their own. What they do counts from an instant on.
-func (w workerPool) run(s settings) (turns []possession, counted time.Time, err error) {
-	cluster, err := testcluster.StartServers(s.nodes)
-	if err != nil {
-		return nil, counted, err
-	}
-	defer func() { err = errors.Join(err, cluster.Close()) }()
-	addrs := cluster.Addrs()
-	if w.way > 0 {
-		for i, n := range cluster.Nodes {
-			addrs[i] = n.ProxyAddr()
-			n.Proxy().SetDelay(w.way, w.way)
-		}
-	}
-	if w.down {
-		if err = cluster.Nodes[0].Stop(); err != nil {
+// run runs the processes. What they do counts from an instant on.
+func (w workerPool) run(s settings, cluster *testcluster.Cluster) (turns []possession, counted time.Time, err error) {
+	for _, n := range cluster.Nodes[:w.down] {
+		if err = n.Stop(); err != nil {
 			return nil, counted, err
 		}
 	}
 	from := time.Now().Add(time.Second / 2)
 	counted = from.Add(s.warmUp)
 	o := order{
-		Role: "permits", Addrs: addrs, Resources: []string{"permits"}, Permits: w.k, TTL: s.ttl, Goroutines: poolCallers,
-		Hold: w.hold, From: from, To: counted.Add(s.contentionTime),
+		Role: "permits", Addrs: behind(cluster.Nodes, w.way), Permits: w.k, TTL: s.ttl, Goroutines: poolCallers,
+		Hold: w.hold, From: from, To: counted.Add(s.contestTime),
 	}
-	turns, err = obey(slices.Repeat([]order{o}, poolProcesses))
-	return turns, counted, err
+	told, err := obey[[]possession](o, poolProcesses)
+	return o.together(told), counted, err
 }
 
 // cells sums the turns up. Of those that overlap the time that counts, that part counts as use.
 func (w workerPool) cells(turns []possession, counted time.Time, s settings) []string {
 	slices.SortFunc(turns, func(a, b possession) int { return int(a.From - b.From) })
-	begin, end := counted.UnixNano(), counted.Add(s.contentionTime).UnixNano()
+	begin, end := counted.UnixNano(), counted.Add(s.contestTime).UnixNano()
 	callers, processes := make([]float64, poolProcesses*poolCallers), make([]float64, poolProcesses)
 	held, acquired, overlaps, most := int64(0), 0, 0, 0
 	longest, ends := time.Duration(0), make([]int64, w.k)
@@ -110,14 +100,12 @@ func (w workerPool) cells(turns []possession, counted time.Time, s settings) []s
 			longest = max(longest, turn.Waited)
 		}
 	}
-	down := 0
-	if w.down {
-		down = 1
-	}
 	return []string{
-		fmt.Sprint(w.k), w.hold.String(), (2 * w.way).String(), fmt.Sprint(down), perSecond(acquired, s.contentionTime),
-		fmt.Sprintf("%.1f %%", 100*float64(held)/float64(int64(w.k)*s.contentionTime.Nanoseconds())),
-		fmt.Sprintf("%.3f", jain(callers)), fmt.Sprintf("%.3f", jain(processes)), millis(longest), fmt.Sprint(most), fmt.Sprint(overlaps),
+		fmt.Sprint(w.k), w.hold.String(), (2 * w.way).String(), fmt.Sprint(w.down),
+		fmt.Sprintf("%.0f", float64(acquired)/s.contestTime.Seconds()),
+		fmt.Sprintf("%.1f %%", 100*float64(held)/float64(int64(w.k)*s.contestTime.Nanoseconds())),
+		fmt.Sprintf("%.3f", jain(callers)), fmt.Sprintf("%.3f", jain(processes)), millis(longest),
+		fmt.Sprint(most), fmt.Sprint(overlaps),
 	}
 }
 
@@ -128,7 +116,7 @@ func usePermits(o order) (turns []possession, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, r.Close(context.Background())) }()
-	sem, err := semaphore.New(r, o.Resources[0], o.Permits, o.TTL)
+	sem, err := semaphore.New(r, resource, o.Permits, o.TTL)
 	if err != nil {
 		return nil, err
 	}

@@ -50,14 +50,6 @@ func ratios(a, b []float64) []float64 {
 	return r
 }
 
-// ratio formats a/b, or a dash if that has no meaning.
-func ratio(a, b float64) string {
-	if a <= 0 || b <= 0 {
-		return "-"
-	}
-	return fmt.Sprintf("%.2f", a/b)
-}
-
 // number formats a figure that is 0 only where it could not be measured.
 func number(f float64, format string) string {
 	if f <= 0 {

@@ -41,35 +41,14 @@ func (t *turn) add(later turn) {
 }
 
 // complete keeps the percentiles of the latencies and drops the latencies: all turns
-// together have too many of them.
-func (t *turn) complete() {
+// together have too many of them. A turn without a lock says nothing, and is an error.
+func (t *turn) complete() error {
 	t.lock, t.both = newSpread(t.timed.lock), newSpread(t.timed.both)
 	t.timed = samples{}
-}
-
-// check reports a turn that says nothing.
-func (t turn) check() error {
 	if t.ops == 0 {
 		return errors.Join(errors.New("no lock succeeded"), t.err)
 	}
 	return nil
-}
-
-func (t turn) perOp(f float64) float64 { return f / float64(max(t.ops, 1)) }
-
-func (t turn) rate() float64      { return float64(t.ops) / t.took.Seconds() }
-func (t turn) clientCPU() float64 { return t.perOp(micros(t.client)) }
-func (t turn) serverCPU() float64 { return t.perOp(micros(t.servers.cpu)) }
-func (t turn) objects() float64   { return t.perOp(float64(t.allocs)) }
-func (t turn) bytes() float64     { return t.perOp(float64(t.size)) }
-func (t turn) lockP50() float64   { return micros(t.lock.p50) }
-func (t turn) lockP99() float64   { return micros(t.lock.p99) }
-func (t turn) bothP50() float64   { return micros(t.both.p50) }
-func (t turn) bothP99() float64   { return micros(t.both.p99) }
-
-// perRead is how many commands the servers found in each read, the mean over the nodes.
-func (t turn) perRead() float64 {
-	return float64(t.servers.commands) / float64(max(t.servers.reads, 1))
 }
 
 // A figure is one of the things that are measured in every turn.
@@ -79,25 +58,27 @@ type figure struct {
 	of     func(turn) float64
 }
 
-var (
-	rateFigure      = figure{"op/s", "%.0f", turn.rate}
-	lockP50Figure   = figure{"lock p50 µs", "%.0f", turn.lockP50}
-	lockP99Figure   = figure{"lock p99 µs", "%.0f", turn.lockP99}
-	bothP50Figure   = figure{"lock+unlock p50 µs", "%.0f", turn.bothP50}
-	bothP99Figure   = figure{"lock+unlock p99 µs", "%.0f", turn.bothP99}
-	clientCPUFigure = figure{"client CPU µs/op", "%.1f", turn.clientCPU}
-	serverCPUFigure = figure{"servers' CPU µs/op", "%.1f", turn.serverCPU}
-	objectsFigure   = figure{"allocs/op", "%.1f", turn.objects}
-	bytesFigure     = figure{"B/op", "%.0f", turn.bytes}
-	perReadFigure   = figure{"commands/read", "%.1f", turn.perRead}
-)
-
-// latencyFigures are those of one operation.
-var latencyFigures = []figure{lockP50Figure, lockP99Figure, bothP50Figure, bothP99Figure}
-
 // figures are all that a table of turns has.
-var figures = slices.Concat([]figure{rateFigure}, latencyFigures,
-	[]figure{clientCPUFigure, serverCPUFigure, objectsFigure, bytesFigure, perReadFigure})
+var figures = []figure{
+	{"op/s", "%.0f", turn.rate},
+	{"lock p50 µs", "%.0f", func(t turn) float64 { return micros(t.lock.p50) }},
+	{"lock p99 µs", "%.0f", func(t turn) float64 { return micros(t.lock.p99) }},
+	{"lock+unlock p50 µs", "%.0f", func(t turn) float64 { return micros(t.both.p50) }},
+	{"lock+unlock p99 µs", "%.0f", func(t turn) float64 { return micros(t.both.p99) }},
+	{"client CPU µs/op", "%.1f", func(t turn) float64 { return t.perOp(micros(t.client)) }},
+	{"servers' CPU µs/op", "%.1f", func(t turn) float64 { return t.perOp(micros(t.servers.cpu)) }},
+	{"allocs/op", "%.1f", func(t turn) float64 { return t.perOp(float64(t.allocs)) }},
+	{"B/op", "%.0f", func(t turn) float64 { return t.perOp(float64(t.size)) }},
+	{"commands/read", "%.1f", turn.perRead},
+}
 
-// comparedFigures are those that a table of ratios has.
-var comparedFigures = slices.Concat([]figure{rateFigure}, latencyFigures, []figure{clientCPUFigure, serverCPUFigure, objectsFigure})
+// comparedFigures are those that a table of ratios has: how large and how full requests are is no merit.
+var comparedFigures = figures[:len(figures)-2]
+
+func (t turn) rate() float64           { return float64(t.ops) / t.took.Seconds() }
+func (t turn) perOp(f float64) float64 { return f / float64(max(t.ops, 1)) }
+
+// perRead is how many commands the servers found in each read, the mean over the nodes.
+func (t turn) perRead() float64 {
+	return float64(t.servers.commands) / float64(max(t.servers.reads, 1))
+}

@@ -1,5 +1,5 @@
 // Command etcd runs one embedded etcd member on free loopback ports until its input ends.
-// It prints its process id and the address for clients when it serves them.
+// It prints the address for clients when it serves them.
 //
 // It is a module of its own: an etcd server brings more dependencies with it than
 // everything else that is compared.
@@ -41,7 +41,7 @@ func run(in io.Reader, out io.Writer) (err error) {
 	case <-time.After(30 * time.Second):
 		return errors.New("not ready after 30 s")
 	}
-	if _, err = fmt.Fprintln(out, os.Getpid(), server.Clients[0].Addr()); err != nil {
+	if _, err = fmt.Fprintln(out, server.Clients[0].Addr()); err != nil {
 		return err
 	}
 	_, err = io.Copy(io.Discard, in)

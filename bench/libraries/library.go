@@ -46,9 +46,7 @@ type Client struct {
 	NewWorker func() Worker
 	Close     func()
 
-	// ServerCPU is the processor time of servers that the library does not share
-	// with the others. It is nil if the library uses the nodes.
-	ServerCPU func() time.Duration
+	Elsewhere bool // It does not use the nodes, which know nothing of it.
 }
 
 // A Worker locks and unlocks for one goroutine, one key at a time.
@@ -66,12 +64,6 @@ type Waiter interface {
 
 	Until() time.Time      // the end of the lock's validity, zero if the library does not say
 	Lost() <-chan struct{} // closed when the library says that the lock is lost, nil if it does not say
-}
-
-// A SetWaiter is a waiter whose library waits for locks of several keys.
-type SetWaiter interface {
-	Waiter
-	LockSet(ctx context.Context, keys []string, wait time.Duration) error
 }
 
 // An Extender is a worker whose library extends a lock on request.

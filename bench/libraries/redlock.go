@@ -19,6 +19,15 @@ var (
 
 // Ours is this library with options.
 func Ours(name, setup string, opts ...redlock.Option) Library {
+	return ours(name, setup, func(w *redlockWorker) Worker { return w }, opts)
+}
+
+// OfSets is this library where each lock is on so many resources.
+func OfSets(name string, number int, opts ...redlock.Option) Library {
+	return ours(name, "", func(w *redlockWorker) Worker { return &setWorker{redlockWorker: w, number: number} }, opts)
+}
+
+func ours(name, setup string, worker func(*redlockWorker) Worker, opts []redlock.Option) Library {
 	return Library{
 		Name: name, Setup: setup,
 		Open: func(o Opening) (Client, error) {
@@ -26,12 +35,19 @@ func Ours(name, setup string, opts ...redlock.Option) Library {
 			if err != nil {
 				return Client{}, err
 			}
-			return Client{
-				Name:      name,
-				NewWorker: func() Worker { return &redlockWorker{r: r, ttl: o.TTL, drawn: o.Drawn} },
-				Close:     func() { _ = r.Close(context.Background()) },
-			}, nil
+			c := Of(name, r, o.TTL)
+			c.NewWorker = func() Worker { return worker(&redlockWorker{r: r, ttl: o.TTL, drawn: o.Drawn}) }
+			return c, nil
 		},
+	}
+}
+
+// Of is a client that locks with r.
+func Of(name string, r *redlock.Redlock, ttl time.Duration) Client {
+	return Client{
+		Name:      name,
+		NewWorker: func() Worker { return &redlockWorker{r: r, ttl: ttl} },
+		Close:     func() { _ = r.Close(context.Background()) },
 	}
 }
 
@@ -42,11 +58,6 @@ func OpenRedlock(addrs []string, opts ...redlock.Option) (*redlock.Redlock, erro
 		nodes[i] = redlock.NewNode(addr)
 	}
 	return redlock.New(nodes, opts...)
-}
-
-// RedlockWorker returns a worker that locks with r.
-func RedlockWorker(r *redlock.Redlock, ttl time.Duration) Worker {
-	return &redlockWorker{r: r, ttl: ttl}
 }
 
 type redlockWorker struct {
@@ -67,15 +78,11 @@ func (w *redlockWorker) try(ctx context.Context, keys []string) (err error) {
 	return err
 }
 
-func (w *redlockWorker) Lock(ctx context.Context, key string, wait time.Duration) error {
-	return w.LockSet(ctx, []string{key}, wait)
-}
-
-func (w *redlockWorker) LockSet(ctx context.Context, keys []string, wait time.Duration) (err error) {
+func (w *redlockWorker) Lock(ctx context.Context, key string, wait time.Duration) (err error) {
 	ctx, cancel := within(ctx, wait)
 	defer cancel()
 	w.kept = nil
-	w.held, err = w.r.Lock(ctx, keys, w.ttl, append(w.label(ctx), redlock.WithRetryCount(-1))...)
+	w.held, err = w.r.Lock(ctx, []string{key}, w.ttl, append(w.label(ctx), redlock.WithRetryCount(-1))...)
 	return err
 }
 
@@ -103,13 +110,8 @@ func (w *redlockWorker) Lost() <-chan struct{} {
 	return w.kept.Done()
 }
 
-// SetWorker returns a worker that locks so many resources at once with r.
-func SetWorker(r *redlock.Redlock, ttl time.Duration, number int) Worker {
-	return &setWorker{redlockWorker: redlockWorker{r: r, ttl: ttl}, number: number}
-}
-
 type setWorker struct {
-	redlockWorker
+	*redlockWorker
 
 	number int
 	key    string

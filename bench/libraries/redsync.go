@@ -83,30 +83,26 @@ func redsyncClient(name string, pools []redsyncredis.Pool, end func(), o Opening
 	}
 }
 
-// redigoPools keeps every connection that it has made: one that finds the pool full would
-// be closed and dialled anew.
-func redigoPools(o Opening) ([]redsyncredis.Pool, func(), error) {
-	pools, end := RedigoPools(o.Addrs, o.Connections, redis.DialConnectTimeout(driverTimeout),
-		redis.DialReadTimeout(driverTimeout), redis.DialWriteTimeout(driverTimeout))
-	return pools, end, nil
-}
-
-// RedigoPools returns pools of so many connections, or as in redigo's own example with 0.
-func RedigoPools(addrs []string, size int, opts ...redis.DialOption) (adapted []redsyncredis.Pool, end func()) {
+// redigoPools keeps every connection that it has made: one that finds the pool full would be closed and dialled anew.
+// Without a size the pools are those of redigo's own example.
+func redigoPools(o Opening) (adapted []redsyncredis.Pool, end func(), err error) {
 	var pools []*redis.Pool
-	for _, addr := range addrs {
-		p := &redis.Pool{MaxIdle: size, MaxActive: size, Wait: true}
-		if size == 0 {
+	for _, addr := range o.Addrs {
+		p := &redis.Pool{MaxIdle: o.Connections, MaxActive: o.Connections, Wait: true}
+		if o.Connections == 0 {
 			p = &redis.Pool{MaxIdle: 3, IdleTimeout: 240 * time.Second}
 		}
-		p.DialContext = func(ctx context.Context) (redis.Conn, error) { return redis.DialContext(ctx, "tcp", addr, opts...) }
+		p.DialContext = func(ctx context.Context) (redis.Conn, error) {
+			return redis.DialContext(ctx, "tcp", addr, redis.DialConnectTimeout(driverTimeout),
+				redis.DialReadTimeout(driverTimeout), redis.DialWriteTimeout(driverTimeout))
+		}
 		pools, adapted = append(pools, p), append(adapted, redigo.NewPool(p))
 	}
 	return adapted, func() {
 		for _, p := range pools {
 			_ = p.Close()
 		}
-	}
+	}, nil
 }
 
 // newGoredis returns a go-redis client for one node. With a size it tries each command once, as all do in

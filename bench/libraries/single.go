@@ -65,7 +65,11 @@ func openRueidislock(o Opening) (Client, error) {
 	if err != nil {
 		return Client{}, err
 	}
-	return Client{Name: "rueidislock", NewWorker: func() Worker { return &rueidislockWorker{locker: locker} }, Close: locker.Close}, nil
+	return Client{
+		Name:      "rueidislock",
+		NewWorker: func() Worker { return &rueidislockWorker{locker: locker} },
+		Close:     locker.Close,
+	}, nil
 }
 
 type rueidislockWorker struct {

@@ -1,7 +1,7 @@
 'use strict';
 
-// A client process of node-redlock 5 on the course of ../../proof/peers, whose locker/client.go and section.go do the same
-// for the libraries in Go; the protocol is ../../proof/chaos/protocol.
+// A client process of node-redlock 5 on the course of ../../proof/peers, whose locker/worker.go does the same for the
+// libraries in Go; the protocol is ../../proof/chaos/protocol.
 
 const net = require('net');
 const readline = require('readline');

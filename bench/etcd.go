@@ -17,8 +17,8 @@ import (
 var etcdLibrary = library{
 	Name:    "etcd",
 	Modules: []string{"go.etcd.io/etcd/client/v3"},
-	Setup: "concurrency.Mutex, one session of the same ttl for the process; one embedded member in a process of its own, " +
-		"its defaults, so every change is synced to its disk first, in a temporary folder",
+	Setup: "concurrency.Mutex, one session of the same ttl for the process; one embedded member in a process of its " +
+		"own, its defaults, so every change is synced to its disk first, in a temporary folder",
 	Servers: libraries.Elsewhere,
 	Open:    openEtcd,
 }
@@ -55,7 +55,7 @@ func dialEtcd(server *etcdServer, ttl time.Duration) (client, error) {
 		Name:      "etcd",
 		NewWorker: func() worker { return &etcdWorker{session: session} },
 		Close:     func() { _ = c.Close() },
-		ServerCPU: func() time.Duration { return procTime(server.pid) },
+		Elsewhere: true,
 	}, nil
 }
 
@@ -79,7 +79,6 @@ func (w *etcdWorker) Unlock(ctx context.Context) error { return w.mutex.Unlock(c
 // than all the other modules together.
 type etcdServer struct {
 	process  *child.Process
-	pid      string
 	endpoint string
 }
 
@@ -91,11 +90,7 @@ func startEtcd() (*etcdServer, error) {
 		return nil, err
 	}
 	s := &etcdServer{process: p}
-	line, err := p.Line()
-	if err == nil {
-		_, err = fmt.Sscan(line, &s.pid, &s.endpoint)
-	}
-	if err != nil {
+	if s.endpoint, err = p.Line(); err != nil {
 		return nil, errors.Join(fmt.Errorf("go run in bench/etcd: %w", err), s.end())
 	}
 	return s, nil
