@@ -11,7 +11,7 @@ import (
 const maxHeld = 64 << 10
 
 // A socketLink reads and writes past redigo, by the socket of a dialer's connection without TLS. It saves system
-// calls: redigo hands over at most 4096 bytes at a time, and sets the read deadline forevery reply.
+// calls: redigo hands over at most 4096 bytes at a time, and sets the read deadline for every reply.
 type socketLink struct {
 	conn   fullConn // has no part in it, but sets the deadline that dial options ask for
 	socket *socket

@@ -11,7 +11,7 @@ import (
 // listens, the one that has waited longest first. It is only a hint as to who is to be told of a release: no script
 // grants or refuses a lock because of it. Its bell is a key that exists while the line may not be empty. It is there
 // for speed: a release finds out with the DEL that it makes anyway whether it has to look. For the same reason
-// scripts make the line's name from the bell's, with an l behind it, rather than being given another key forevery
+// scripts make the line's name from the bell's, with an l behind it, rather than being given another key for every
 // release. (Redis asks scripts to name their keys for the sake of Redis Cluster, where a prefix with a hash tag has
 // all of them in one slot. On a server that refuses the others, there are no lines.)
 //

@@ -102,7 +102,7 @@ func (t *Term) Err() error {
 // Fence returns the number of the term, larger than that of every term before; see [redlock.Lock.Fence].
 func (t *Term) Fence() int64 { return t.lock.Fence() }
 
-// Resign ends the term, and has the next candidate elected at once. Call it forevery term, when its work has stopped.
+// Resign ends the term, and has the next candidate elected at once. Call it for every term, when its work has stopped.
 // It ignores the cancellation of ctx. nil means that nobody else led meanwhile; see [redlock.Lock.Unlock] for errors.
 func (t *Term) Resign(ctx context.Context) error { return t.lock.Unlock(ctx) }
 

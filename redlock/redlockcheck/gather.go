@@ -158,7 +158,7 @@ func (f *facts) timing(q *questions, nodeTimeout time.Duration) {
 			return
 		}
 		if err := answers[0].Err; err != nil && strings.HasPrefix(err.Error(), "NOAUTH") {
-			q.broken = err // As foreverything else.
+			q.broken = err // As for everything else.
 			return
 		}
 		if i > 0 && rtt >= f.rtt {

@@ -118,7 +118,7 @@ func (c *Cluster) Nodes() []redlock.Node {
 // need is the quorum.
 func (c *Cluster) need() int { return len(c.nodes)/2 + 1 }
 
-// each calls fn forevery Redlock that was made here, for all at once.
+// each calls fn for every Redlock that was made here, for all at once.
 func (c *Cluster) each(fn func(r *redlock.Redlock)) {
 	c.mu.Lock()
 	redlocks := slices.Clone(c.redlocks)

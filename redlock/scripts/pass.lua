@@ -14,7 +14,7 @@ if name ~= '' and redis.call('EXISTS', KEYS[1]) == 0 and redis.call('DEL', KEYS[
 if not rung then return held end
 -- begin tell: the first in line for each resource that is free now, and whose bell was rung, is told by a message of
 -- the release's name and the key, and the resource is reserved for it for 100 ms: longer than a round trip from far
--- away. One that does not listen any more is passed over. The answer becomes {held, told, ...}: forevery resource the
+-- away. One that does not listen any more is passed over. The answer becomes {held, told, ...}: for every resource the
 -- channel that was told, empty if nobody was in line, '!' if somebody is but the server refuses to tell it, or '='
 -- and a channel if the resource is still reserved for that one: it was told of an earlier release and is on its way,
 -- while another client, which did not give way, has had the lock. To tell the next one now would pass over those that
