@@ -240,10 +240,6 @@ mutants: tools promtool ## break the code in each way that a test must notice (R
 	@mkdir -p $(BUILD)
 	cd proof && PATH="$(CURDIR)/$(BUILD)/prometheus:$$PATH" $(GO) run ./mutants $(if $(RUN),-run '$(RUN)')
 
-.PHONY: mutant
-mutant: tools ## what is changed in the working tree as a mutant, with the tests that notice it
-	@cd proof && $(GO) run ./mutants -new
-
 .PHONY: mutants-short
 mutants-short: tools ## the same with a part of them
 	@mkdir -p $(BUILD)

@@ -2,8 +2,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -56,17 +54,6 @@ func TestMutantsNameTestsThatThereAre(t *testing.T) {
 				}
 			}
 		}
-	}
-}
-
-func TestMutantsAreToldApart(t *testing.T) {
-	seen := map[string]string{}
-	for _, m := range all(t) {
-		area, _, _ := strings.Cut(m.Name, "/")
-		if other := seen[area+m.What]; other != "" {
-			t.Errorf("%s and %s say the same", other, m.Name)
-		}
-		seen[area+m.What] = m.Name
 	}
 }
 
@@ -203,7 +190,7 @@ func x(t *testing.T) *runner {
 	t.Helper()
 	r := &runner{root: t.TempDir(), scratch: t.TempDir(), timeout: time.Minute}
 	if err := write(r.root, map[string]string{
-		"go.mod": "module " + modulePath + "\n\ngo 1.25\n",
+		"go.mod": "module x\n\ngo 1.25\n",
 		"x/x.go": "package x\n\nfunc one() int {\n\treturn 1\n}\n",
 		"x/x_test.go": "package x\n\nimport \"testing\"\n\n" +
 			"func TestX(t *testing.T) {\n\tif one() > 1 {\n\t\tt.Error(\"more\")\n\t}\n}\n",
@@ -240,129 +227,6 @@ func TestMutantsAreKilledOrNot(t *testing.T) {
 		}
 		if got.Outcome != want.outcome || want.failure != "" && !strings.HasPrefix(got.Failure, want.failure) {
 			t.Errorf("%s: %s: %s", becomes, got.Outcome, got.Failure)
-		}
-	}
-}
-
-// commit makes a repository of a folder, and commits all that is there.
-func commit(t *testing.T, folder string) {
-	t.Helper()
-	for _, args := range [][]string{
-		{"init", "-q"}, {"add", "."}, {"-c", "user.name=x", "-c", "user.email=x@example.com", "commit", "-qm", "x"},
-	} {
-		if _, err := git(folder, args...); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
-func TestChangeIsWrittenAsAMutant(t *testing.T) {
-	r := x(t)
-	commit(t, r.root)
-	if err := r.suggest(t.Context(), t.Output()); err == nil || !strings.Contains(err.Error(), "nothing is changed") {
-		t.Error(err)
-	}
-	changed := "// Package x says more.\npackage x\n\nfunc one() int {\n\tzero()\n\treturn 2\n}\n\nfunc zero() {}\n"
-	if err := write(r.root, map[string]string{"x/x.go": changed}); err != nil {
-		t.Fatal(err)
-	}
-	var b strings.Builder
-	if err := r.suggest(t.Context(), &b); err != nil {
-		t.Fatal(err)
-	}
-	ms, err := parse("area", "# x\n"+b.String())
-	if err != nil {
-		t.Fatal(b.String(), err)
-	}
-	if _, err = git(r.root, "checkout", "-q", "."); err != nil {
-		t.Fatal(err)
-	}
-	got, err := ms[0].changed(r.root)
-	if err != nil || got["x/x.go"] != changed {
-		t.Errorf("%v\n%s\n%s", err, b.String(), got["x/x.go"])
-	}
-	if names := ms[0].Tests; len(names) != 1 || names[0].Package != "./x" || !slices.Equal(names[0].Names, []string{"TestX"}) {
-		t.Error(names)
-	}
-	if err := write(r.root, map[string]string{"x/x.go": strings.Replace(changed, "2", "0", 1)}); err != nil {
-		t.Fatal(err)
-	}
-	if err := r.suggest(t.Context(), t.Output()); err == nil || !strings.Contains(err.Error(), "no test has noticed it") {
-		t.Error(err)
-	}
-}
-
-// Whatever is changed in a file, the mutant that is printed makes the same of it.
-func TestAnyChangeOfLinesIsWrittenAsAMutant(t *testing.T) {
-	const files = 300
-	r, random := &runner{root: t.TempDir()}, rand.New(rand.NewPCG(1, 2))
-	alphabet := []string{"a", "\ta", "  a", " b", "\t\tb", "", "}", "-c", "\t"}
-	text := func(lines []string) string { return strings.Join(lines, "\n") }
-	line := func() string { return alphabet[random.IntN(len(alphabet))] }
-	name := func(i int) string { return fmt.Sprint(i, []string{".go", ".md"}[i%2]) }
-	was := map[string][]string{}
-	texts := map[string]string{}
-	for i := range files {
-		lines := make([]string, random.IntN(14))
-		for j := range lines {
-			lines[j] = line()
-		}
-		was[name(i)], texts[name(i)] = lines, text(lines)
-	}
-	if err := write(r.root, texts); err != nil {
-		t.Fatal(err)
-	}
-	commit(t, r.root)
-	for file, lines := range was {
-		is := slices.Clone(lines)
-		for range 1 + random.IntN(4) {
-			at := random.IntN(len(is) + 1)
-			is = slices.Replace(is, at, min(len(is), at+random.IntN(3)), slices.Repeat([]string{line()}, random.IntN(3))...)
-		}
-		if text(is) == text(lines) {
-			continue
-		}
-		m := &mutant{}
-		err := errors.Join(write(r.root, map[string]string{file: text(is)}), r.difference(m, file))
-		if err != nil {
-			t.Errorf("%q, %q: %v", lines, is, err)
-			continue
-		}
-		ms, err := parse("area", strings.TrimSuffix(head, "in ")+m.text())
-		if err != nil {
-			t.Fatalf("%v\n%s", err, m.text())
-		}
-		if got, err := ms[0].edit(file, strings.Split(text(lines), "\n")); err != nil || got != text(is) {
-			t.Errorf("%q, %q: %q: %v\n%s", lines, is, got, err, m.text())
-		}
-	}
-}
-
-// It would be a mutant of less than what was broken.
-func TestNewAndDeletedFilesAreNoMutant(t *testing.T) {
-	for name, change := range map[string]func(r *runner) error{
-		"x/new.go": func(r *runner) error { return write(r.root, map[string]string{"x/new.go": "package x\n"}) },
-		"x/x.lua": func(r *runner) error {
-			_, err := git(r.root, "add", "x/x.lua")
-			return err
-		},
-		"x/x.go": func(r *runner) error {
-			return os.Rename(filepath.Join(r.root, "x/x.go"), filepath.Join(r.root, "x/y.go"))
-		},
-	} {
-		r := x(t)
-		commit(t, r.root)
-		if name == "x/x.lua" {
-			if err := write(r.root, map[string]string{name: "return 1\n"}); err != nil {
-				t.Fatal(err)
-			}
-		}
-		err := errors.Join(change(r), write(r.root, map[string]string{"x/x_test.go": "package x\n"}))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := r.suggest(t.Context(), t.Output()); err == nil || !strings.Contains(err.Error(), name) {
-			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
