@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
-	"github.com/seed6c881748/redlock/proof/chaos/monotime"
 	"github.com/seed6c881748/redlock/proof/chaos/observer"
 	"github.com/seed6c881748/redlock/proof/chaos/plan"
 	"github.com/seed6c881748/redlock/proof/chaos/protocol"
@@ -123,7 +122,7 @@ func Run(ctx context.Context, opts Options) ([]history.Event, error) {
 
 // observe begins the history. Servers run by then: how long they take to start is no part of the schedule.
 func (r *run) observe() (err error) {
-	r.start = monotime.Now()
+	r.start = history.Monotonic()
 	r.observer = observer.New(r.History, r.start, r.see)
 	if r.addr, err = r.observer.Listen(); err != nil {
 		return err
