@@ -69,7 +69,7 @@ type call struct {
 	number int
 }
 
-// A hold is a time in which the lock was held.
+// A hold is the time in which a lock was held.
 type hold struct {
 	Thread   *thread
 	From, To int64
@@ -155,4 +155,41 @@ func newScene(events []history.Event, violations []judge.Violation) *scene {
 	}
 	b.finish(violations)
 	return &b.scene
+}
+
+// A lock is what a holder's time follows from: it lasts from the return of the acquisition to the earliest of Until,
+// the call that releases it, the loss signal, and the end of the process.
+type lock struct {
+	acquired, until int64
+
+	kept bool // Alive: its extensions need not be in the history.
+
+	end     int64
+	how     string // It ended, "" if it did not.
+	process bool   // That ended it.
+}
+
+// told says that the lock is known to last until then, whenever it was extended.
+func (l *lock) told(until int64) { l.until = max(l.until, until) }
+
+// over says that the lock's time ends now, if it has not ended before. Calls come in the order of their times.
+func (l *lock) over(at int64, how string) {
+	if l.how == "" {
+		l.end, l.how = at, how
+	}
+}
+
+// hold is the time in which the lock was held, and how that ended.
+func (l *lock) hold() (h hold, how string) {
+	h, how = hold{From: l.acquired, To: l.until, Dead: -1}, "expired"
+	if l.how != "" && (l.kept && l.process || l.until == 0) {
+		h.To = max(h.To, l.end) // Nobody said until when it was extended, or has it at all.
+	}
+	if l.how != "" && l.end <= h.To {
+		if l.process {
+			h.Dead = h.To
+		}
+		h.To, how = l.end, l.how
+	}
+	return h, how
 }
