@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/seed6c881748/redlock/proof/history"
@@ -110,44 +109,6 @@ func (r *run) lasts(f *findings, l *lock, keys []string, c *call) {
 	}
 }
 
-// released looks at what the nodes had of a lock whose Unlock had just returned nil: a quorum has none of its keys.
-func released(r *run, f *findings) {
-	for _, l := range r.locks {
-		keys := r.keysOf(l)
-		if keys == nil || l.acquired.begin.MinHold > 0 {
-			continue
-		}
-		for _, c := range l.unlocks {
-			if !c.ok() || c.begin.Detail == history.ByDo || l.wentOn(r) {
-				continue
-			}
-			f.facts++
-			if _, left := r.hold(l, keys, c.end.At); r.nodes(l.client)-left < r.quorum(l.client) {
-				f.violation(place{from: c.begin.At, to: c.end.At, resource: l.resources[0], clients: []string{l.client}},
-					"%s returned nil, and %d nodes still had %s (%s)", c, left, l, l.holder)
-			}
-		}
-	}
-}
-
-// keysLeft looks at what each node had left in the end.
-func keysLeft(r *run, f *findings) {
-	for _, e := range r.events {
-		if e.Kind != history.Keys || e.Node == nil {
-			continue
-		}
-		f.facts++
-		if keys := slices.DeleteFunc(slices.Clone(e.Keys), func(key string) bool {
-			return strings.HasPrefix(key, "long:") && slices.ContainsFunc(r.faults, func(x fault) bool { // It may be there again.
-				return x.name == history.Stale && x.node == *e.Node
-			})
-		}); len(keys) > 0 {
-			f.violation(place{from: e.At, to: e.At}, "node %d had %d keys left: %q %s", *e.Node, len(keys), keys, e.Detail)
-		}
-	}
-	leftBehind(r, f)
-}
-
 // endedBy reports whether somebody had begun to release the lock.
 func (l *lock) endedBy(t int64) bool {
 	return slices.ContainsFunc(slices.Concat(l.unlocks, l.releases), func(c *call) bool { return c.begin.At <= t }) || l.gone() && l.lost.At <= t
@@ -159,3 +120,52 @@ func (r *run) lostData(node int, from, to int64) bool {
 		return (x.node == node || node < 0) && (x.name == history.Empty || x.name == history.Stale) && x.from <= to && x.to >= from
 	})
 }
+
+// quarantine looks at nodes that have restarted, and may have forgotten a lock: they give no key to anybody for as long as
+// that lock may be relied on. One that an operator has admitted does so at once.
+func quarantine(r *run, f *findings) {
+	if r.header.MaxTTL == 0 {
+		return
+	}
+	asked := make(map[string]bool) // The resources that are locked with quarantine.
+	for _, c := range r.inOrder {
+		for _, res := range c.begin.Resources {
+			asked[res] = !r.bare(res)
+		}
+	}
+	for _, x := range r.faults {
+		if x.node < 0 || x.name == "rolling" || !slices.Contains(abstaining, x.name) || !x.ended && x.name != history.Empty {
+			continue
+		}
+		over := x.from + r.header.MaxTTL - r.header.MaxTTL/50 // By the fastest clock.
+		for at, steps := range r.seen {
+			if at.node == x.node && asked[at.key] {
+				abstains(r, f, x, at, steps, over)
+			}
+		}
+	}
+}
+
+// abstains looks at the steps of one key: nobody gets it between the restart and the end of the quarantine.
+func abstains(r *run, f *findings, x fault, key site, steps []*history.Event, over int64) {
+	before := make(map[string]bool) // Who may have had it.
+	for _, e := range steps {
+		switch {
+		case e.From <= x.to:
+			before[e.Holder] = x.name != history.Empty && e.Op != history.StepAsked
+		case e.At >= over:
+			return
+		case e.Op == history.StepExpire, e.Op == history.StepRelease, e.Op == history.StepAsked, e.Holder == "":
+		default:
+			f.facts++
+			if l := r.byHolder[e.Holder]; e.Op == history.StepGrant || !before[e.Holder] && l != nil && (l.asked > x.to || x.name == history.Empty) {
+				f.violation(place{from: x.from, to: e.At, resource: key.key}, "node %d had restarted at %s, and gave %s to %s at %s (%s): it must abstain for %s",
+					x.node, at(x.to), key.key, e.Holder, at(e.At), e.Op, span(0, r.header.MaxTTL))
+				return
+			}
+		}
+	}
+}
+
+// bare reports whether a resource is locked without quarantine.
+func (r *run) bare(res string) bool { return slices.Contains(r.header.Bare, res) }

@@ -11,6 +11,44 @@ import (
 	"github.com/seed6c881748/redlock/proof/trace"
 )
 
+// released looks at what the nodes had of a lock whose Unlock had just returned nil: a quorum has none of its keys.
+func released(r *run, f *findings) {
+	for _, l := range r.locks {
+		keys := r.keysOf(l)
+		if keys == nil || l.acquired.begin.MinHold > 0 {
+			continue
+		}
+		for _, c := range l.unlocks {
+			if !c.ok() || c.begin.Detail == history.ByDo || l.wentOn(r) {
+				continue
+			}
+			f.facts++
+			if _, left := r.hold(l, keys, c.end.At); r.nodes(l.client)-left < r.quorum(l.client) {
+				f.violation(place{from: c.begin.At, to: c.end.At, resource: l.resources[0], clients: []string{l.client}},
+					"%s returned nil, and %d nodes still had %s (%s)", c, left, l, l.holder)
+			}
+		}
+	}
+}
+
+// keysLeft looks at what each node had left in the end.
+func keysLeft(r *run, f *findings) {
+	for _, e := range r.events {
+		if e.Kind != history.Keys || e.Node == nil {
+			continue
+		}
+		f.facts++
+		if keys := slices.DeleteFunc(slices.Clone(e.Keys), func(key string) bool {
+			return strings.HasPrefix(key, "long:") && slices.ContainsFunc(r.faults, func(x fault) bool { // It may be there again.
+				return x.name == history.Stale && x.node == *e.Node
+			})
+		}); len(keys) > 0 {
+			f.violation(place{from: e.At, to: e.At}, "node %d had %d keys left: %q %s", *e.Node, len(keys), keys, e.Detail)
+		}
+	}
+	leftBehind(r, f)
+}
+
 const (
 	// soon is how long keys may still be there that nobody has a use for.
 	soon = int64(600 * time.Millisecond)
