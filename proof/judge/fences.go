@@ -53,7 +53,7 @@ func (r *run) fenced(res string) bool {
 func fencesDiffer(locks []*lock, res string, f *findings) {
 	of := make(map[int64]*lock)
 	for _, l := range locks {
-		p := place{from: l.acquired.begin.At, to: l.got, resource: res, clients: []string{l.client}}
+		p := l.place(l.acquired.begin.At, l.got)
 		f.facts++
 		switch other := of[l.fence]; {
 		case l.fence <= 0:
@@ -99,7 +99,7 @@ func (r *run) counted(f *findings, l *lock, byFence []*lock) {
 			top = fence
 		}
 	}
-	p := place{from: l.acquired.begin.At, to: l.got, resource: l.resources[0], clients: []string{l.client}}
+	p := l.place(l.acquired.begin.At, l.got)
 	if n := good[top] + unknown; n < r.quorum(l.client) {
 		f.violation(p, "%s (%s) has the fence %d, and only %d nodes had %d as their counter while they had its key", l, l.holder, l.fence, n, top)
 	}

@@ -107,6 +107,11 @@ type place struct {
 	since    int64 // From when on the events are shown, 0: from 'from'.
 }
 
+// place is about the lock from then to then.
+func (l *lock) place(from, to int64) place {
+	return place{from: from, to: to, resource: l.resources[0], clients: []string{l.client}}
+}
+
 func (f *findings) violation(p place, format string, args ...any) {
 	f.count++
 	if len(f.violations) >= maxViolations {

@@ -13,7 +13,7 @@ import (
 
 // released looks at what the nodes had of a lock whose Unlock had just returned nil: a quorum has none of its keys.
 func released(r *run, f *findings) {
-	for _, l := range r.locks {
+	for _, l := range r.got {
 		keys := r.keysOf(l)
 		if keys == nil || l.acquired.begin.MinHold > 0 {
 			continue
@@ -24,7 +24,7 @@ func released(r *run, f *findings) {
 			}
 			f.facts++
 			if _, left := r.hold(l, keys, c.end.At); r.nodes(l.client)-left < r.quorum(l.client) {
-				f.violation(place{from: c.begin.At, to: c.end.At, resource: l.resources[0], clients: []string{l.client}},
+				f.violation(l.place(c.begin.At, c.end.At),
 					"%s returned nil, and %d nodes still had %s (%s)", c, left, l, l.holder)
 			}
 		}
@@ -119,7 +119,7 @@ func (r *run) owners() map[string]*call {
 		}
 		owners[c.end.Holder] = c
 	}
-	for _, l := range r.locks {
+	for _, l := range r.got {
 		if l.from != nil && l.to == nil { // The last one of its turn has to delete the keys.
 			owners[l.holder] = l.acquired
 		}

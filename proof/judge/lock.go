@@ -85,7 +85,7 @@ func (r *run) addLock(c *call) {
 		l.began = min(l.asked, l.until-ttl) // Until is at most a ttl after the start of the attempt.
 		l.asked = min(max(l.asked, l.until-ttl), l.got)
 	}
-	r.locks[l.id], r.byHolder[l.holder] = l, l
+	r.locks[l.id], r.byHolder[l.holder], r.got = l, l, append(r.got, l)
 	if c.end.Token != "" {
 		if r.byToken[c.end.Token] != nil {
 			r.strange(c.end, "another lock has this token")

@@ -31,7 +31,7 @@ func releaseOutcome(r *run, f *findings) {
 // unlockOutcome looks at a nil Unlock of l.
 func unlockOutcome(r *run, f *findings, l *lock, c *call) {
 	first := l.unlocks[0]
-	p := place{from: l.acquired.begin.At, to: c.end.At, resource: l.resources[0], clients: []string{l.client}}
+	p := l.place(l.acquired.begin.At, c.end.At)
 	if l.exact {
 		f.facts++
 		if late := first.begin.At - l.until - r.header.OverlapSlack; late > 0 {
@@ -83,9 +83,8 @@ func tokenOutcome(r *run, f *findings, l *lock, c *call) {
 // node lost its data meanwhile, then a quorum has its keys, unless somebody has deleted what was not its own. A holder
 // whose own clocks say that the lock has expired is another matter: they may end it early.
 func earlyLoss(r *run, f *findings) {
-	for _, c := range r.inOrder {
-		l := r.locks[c.id]
-		if l == nil || !l.exact {
+	for _, l := range r.got {
+		if !l.exact {
 			continue
 		}
 		asked, told := l.firstSaid()

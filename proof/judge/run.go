@@ -18,6 +18,7 @@ type run struct {
 	calls      map[id]*call
 	inOrder    []*call // by when they began
 	locks      map[id]*lock
+	got        []*lock // By when their calls began.
 	byToken    map[string]*lock
 	byHolder   map[string]*lock   // By digests of tokens.
 	byResource map[string][]*lock // by when they were got

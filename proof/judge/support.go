@@ -16,15 +16,15 @@ const rounding = int64(time.Millisecond)
 // and has them for as long as was said, and for the drift more. So it sees a lock that would exclude nobody even if nobody
 // comes. What was not seen of a node, or what it has lost, counts as good.
 func support(r *run, f *findings) {
-	for _, res := range r.resources {
-		for _, l := range r.byResource[res] {
-			if keys := r.keysOf(l); keys != nil && l.resources[0] == res {
-				r.supported(f, l, keys)
-				for _, c := range append([]*call{l.acquired}, l.extends...) {
-					if c.ok() && c.end.Until > 0 && (c == l.acquired || c.begin.TTL > 0) {
-						r.lasts(f, l, keys, c)
-					}
-				}
+	for _, l := range r.got {
+		keys := r.keysOf(l)
+		if keys == nil {
+			continue
+		}
+		r.supported(f, l, keys)
+		for _, c := range append([]*call{l.acquired}, l.extends...) {
+			if c.ok() && c.end.Until > 0 && (c == l.acquired || c.begin.TTL > 0) {
+				r.lasts(f, l, keys, c)
 			}
 		}
 	}
@@ -50,7 +50,7 @@ func (r *run) supported(f *findings, l *lock, keys []string) {
 					break
 				}
 				if moments = append(moments, e.At); e.At < least && e.Holder == l.holder && e.Op == history.StepRelease {
-					f.violation(place{from: l.acquired.begin.At, to: e.At, resource: l.resources[0], clients: []string{l.client}},
+					f.violation(l.place(l.acquired.begin.At, e.At),
 						"%s (%s) has a min hold until %s, and node %d deleted it at %s", l, l.holder, at(least), n, at(e.At))
 				}
 			}
@@ -59,7 +59,7 @@ func (r *run) supported(f *findings, l *lock, keys []string) {
 	slices.Sort(moments)
 	for _, t := range moments {
 		if good, _ := r.hold(l, keys, t); good < r.quorum(l.client) {
-			f.violation(place{from: l.acquired.begin.At, to: t, resource: l.resources[0], clients: []string{l.client}},
+			f.violation(l.place(l.acquired.begin.At, t),
 				"%s (%s) was held until %s, and at %s only %d nodes had it", l, l.holder, at(over), at(t), good)
 			return
 		}
@@ -99,7 +99,7 @@ func (r *run) lasts(f *findings, l *lock, keys []string, c *call) {
 			good++
 		}
 	}
-	p := place{from: l.acquired.begin.At, to: c.end.At, resource: l.resources[0], clients: []string{l.client}}
+	p := l.place(l.acquired.begin.At, c.end.At)
 	if good < r.quorum(l.client) {
 		f.violation(p, "%s said that %s (%s) has until %s, and only %d nodes keep it until %s, which is so much more as clocks may drift",
 			c, l, l.holder, at(c.end.Until), good, at(least))

@@ -62,13 +62,9 @@ const passedWith = 0.9
 
 // turns looks at each lock that was passed on: the release before it has begun by then, and that is what counts.
 func turns(r *run, f *findings) {
-	for _, c := range r.inOrder {
-		l := r.locks[c.id]
-		if l == nil {
-			continue
-		}
+	for _, l := range r.got {
 		for _, e := range l.releases {
-			if !c.takesPart() {
+			if !l.acquired.takesPart() {
 				break
 			}
 			if f.facts++; e.ok() {

@@ -32,7 +32,7 @@ func validity(r *run, f *findings) {
 		case e.Until > 0 && l.acquired.begin.TTL > 0:
 			f.facts++
 			if end := l.latest(r, e.At) + r.header.DriftLeast; e.Until > end {
-				p := place{from: l.acquired.begin.At, to: e.At, resource: l.resources[0], clients: []string{l.client}}
+				p := l.place(l.acquired.begin.At, e.At)
 				f.violation(p, "%s had until %s, as was said at %s: that is %s more than its ttl", l, at(e.Until), at(e.At), span(end, e.Until))
 			}
 		}
@@ -60,7 +60,7 @@ func returned(r *run, f *findings, l *lock) {
 		return
 	}
 	f.facts++
-	p := place{from: c.begin.At, to: c.end.At, resource: l.resources[0], clients: []string{l.client}}
+	p := l.place(c.begin.At, c.end.At)
 	switch {
 	case until <= c.begin.At: // Also where there is none.
 		f.violation(p, "%s began at %s, and its lock had until %s", c, at(c.begin.At), at(until))
@@ -90,7 +90,7 @@ func extended(r *run, f *findings, l *lock, c *call) {
 	if l == nil || !c.ok() || l.acquired.end.Until == 0 || c.end.Until == 0 {
 		return
 	}
-	p := place{from: l.acquired.begin.At, to: c.end.At, resource: l.resources[0], clients: []string{l.client}}
+	p := l.place(l.acquired.begin.At, c.end.At)
 	if slices.ContainsFunc(l.unlocks, func(u *call) bool { return u.end != nil && u.end.At < c.begin.At }) {
 		f.violation(p, "%s succeeded, and %s had been released before the call", c, l)
 	}
