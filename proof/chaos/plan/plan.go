@@ -197,26 +197,16 @@ func Draw(seed uint64, course string, duration time.Duration, has func(kind stri
 	d.draw()
 	slices.SortStableFunc(p.Faults, func(a, b Fault) int { return cmp.Compare(a.At, b.At) })
 	for _, f := range p.Faults {
-		if f.Kind == Raise {
+		switch f.Kind {
+		case Raise:
 			p.LastMaxTTL = max(p.LastMaxTTL, f.Amount)
+		case Clock: // The clock that ends a key is set back, again and again.
+			p.LeftAfter += f.Amount
 		}
 	}
 	p.LastMaxTTL = max(p.LastMaxTTL, p.MaxTTL)
-	p.LeftAfter = p.TTL + Late + p.setBack() + 15*time.Second // The rest is for a machine that is busy.
+	p.LeftAfter += p.TTL + Late + 15*time.Second // The rest is for a machine that is busy.
 	return p, nil
-}
-
-// setBack is by how much longer a key may stay after the end because the clock that ends it was set back, again and
-// again.
-func (p *Plan) setBack() (longer time.Duration) {
-	var steps time.Duration
-	for _, f := range slices.Backward(p.Faults) {
-		if f.Kind == Clock {
-			steps += f.Amount
-			longer = max(longer, steps-(p.Duration-f.At))
-		}
-	}
-	return longer
 }
 
 // Has reports whether there is a fault of a kind.

@@ -133,24 +133,6 @@ func TestPlanOfAFleet(t *testing.T) {
 	}
 }
 
-// A key that was set just before a clock is set back lives longer by that.
-func TestPlanWaitsForKeysWhoseClockWasSetBack(t *testing.T) {
-	step := func(at, by time.Duration) Fault { return Fault{At: at, Kind: Clock, Amount: by} }
-	for _, c := range []struct {
-		longer time.Duration
-		faults []Fault
-	}{
-		{0, nil},
-		{0, []Fault{step(10*time.Second, 20*time.Second)}},
-		{5 * time.Second, []Fault{step(50*time.Second, 15*time.Second)}},
-		{10 * time.Second, []Fault{step(40*time.Second, 15*time.Second), step(50*time.Second, 15*time.Second)}},
-		{15 * time.Second, []Fault{step(10*time.Second, 20*time.Second), step(59*time.Second, 16*time.Second)}},
-	} {
-		p := Plan{Duration: time.Minute, Faults: c.faults}
-		require.Equal(t, c.longer, p.setBack())
-	}
-}
-
 func TestPlanLeavesOutWhatCannotBeHad(t *testing.T) {
 	p, err := Draw(1, "all", 5*time.Minute, func(kind string) bool { return kind != Clock })
 	require.NoError(t, err)
