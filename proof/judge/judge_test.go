@@ -2,8 +2,6 @@ package judge
 
 import (
 	"encoding/json"
-	"slices"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -97,30 +95,6 @@ func TestGuests(t *testing.T) {
 	require.Equal(t, 3, s.breaks(t).Rule("overlap").Facts)
 	s.lock("c1", 1100, 1105, 2, "a")
 	s.breaks(t, "overlap")
-}
-
-func TestHistoriesAreReadAsTheyAreWritten(t *testing.T) {
-	for _, told := range slices.Concat(correct, correctFeatures, correctTurns, broken, brokenFeatures, brokenTurns) {
-		t.Run(told.name, func(t *testing.T) {
-			s := newStory()
-			told.tell(s)
-			events, file := s.told(), ""
-			for _, e := range events {
-				line, err := json.Marshal(e)
-				require.NoError(t, err)
-				file += string(line) + "\n"
-			}
-			again, err := history.Parse(strings.NewReader(file))
-			require.NoError(t, err)
-			require.Equal(t, Judge(events).Rules, Judge(again).Rules)
-
-			cut, err := history.Parse(strings.NewReader(file[:len(file)-5]))
-			require.NoError(t, err)
-			require.Contains(t, Judge(cut).Named(Broken), "complete", "half of its last line is missing")
-		})
-	}
-	_, err := history.Parse(strings.NewReader("{\n{}\n"))
-	require.ErrorContains(t, err, "line 1")
 }
 
 // A history that does not say what was run cannot be judged: it has no nodes, and no slack.
