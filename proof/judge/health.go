@@ -12,12 +12,6 @@ import (
 // again.
 const settling = int64(time.Second)
 
-// harmless are faults that cost no vote.
-var harmless = []string{"clock", "rate", history.Stall}
-
-// abstaining are those after which a node votes for nobody, where there is quarantine.
-var abstaining = []string{"kill", "rolling", history.Empty, history.Stale}
-
 // healthy reports whether a client could reach a quorum of nodes that vote, all the time, and servers ran.
 func (r *run) healthy(client string, from, to int64) bool {
 	sick := r.sick(client, from, to)
@@ -30,12 +24,12 @@ func (r *run) sick(client string, from, to int64) map[int]bool {
 	for _, f := range r.faults {
 		after := settling
 		switch {
-		case slices.Contains(harmless, f.name):
+		case f.Harmless:
 			continue
-		case slices.Contains(abstaining, f.name):
+		case f.Abstains:
 			after += r.header.LastMaxTTL
 		}
-		if f.from > to || f.to+after < from || f.client != "" && !f.hits(client) && f.name != "raise" {
+		if f.from > to || f.to+after < from || f.client != "" && !f.hits(client) && !f.Everybody {
 			continue
 		}
 		if f.node < 0 { // It is the client's own, or everybody's.

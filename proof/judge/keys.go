@@ -185,7 +185,7 @@ func (r *run) stayed(o orphan) bool {
 	for again := true; again; {
 		again = false
 		for _, f := range r.faults {
-			hits := (f.node < 0 || f.node == o.node) && (f.client == "" || f.hits(o.client)) && f.name != "lag" && !slices.Contains(harmless, f.name)
+			hits := (f.node < 0 || f.node == o.node) && (f.client == "" || f.hits(o.client)) && f.name != "lag" && !f.Harmless
 			// A client connects again the later the longer it could not.
 			over := f.to + min(settling, settling/5+2*(f.to-f.from))
 			if hits && f.from <= from+soon && over > from {

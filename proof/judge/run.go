@@ -67,6 +67,7 @@ func (c *call) returned(r *run) int64 {
 
 // A fault is what the conductor did to a node or a client, or to all.
 type fault struct {
+	history.FaultKind
 	name     string
 	client   string
 	node     int // -1: none
@@ -154,9 +155,9 @@ func (r *run) readOther(e *history.Event) {
 			r.final[res] = *e
 		}
 	case history.FaultBegin:
-		f := fault{name: e.Fault, client: e.Client, node: -1, from: e.At, to: e.At, begun: e}
-		if f.name == history.Freeze || f.name == "lag" {
-			f.to = r.end // It lasts until its end is written.
+		f := fault{FaultKind: history.Faults[e.Fault], name: e.Fault, client: e.Client, node: -1, from: e.At, to: e.At, begun: e}
+		if f.Open {
+			f.to = r.end
 		}
 		if e.Node != nil {
 			f.node = *e.Node

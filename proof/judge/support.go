@@ -117,7 +117,7 @@ func (l *lock) endedBy(t int64) bool {
 // lostData reports whether a node has lost keys in that time, or with -1 any node.
 func (r *run) lostData(node int, from, to int64) bool {
 	return slices.ContainsFunc(r.faults, func(x fault) bool {
-		return (x.node == node || node < 0) && (x.name == history.Empty || x.name == history.Stale) && x.from <= to && x.to >= from
+		return (x.node == node || node < 0) && x.Forgets && x.from <= to && x.to >= from
 	})
 }
 
@@ -134,7 +134,7 @@ func quarantine(r *run, f *findings) {
 		}
 	}
 	for _, x := range r.faults {
-		if x.node < 0 || x.name == "rolling" || !slices.Contains(abstaining, x.name) || !x.ended && x.name != history.Empty {
+		if x.node < 0 || x.name == "rolling" || !x.Abstains || !x.ended && x.name != history.Empty {
 			continue
 		}
 		over := x.from + r.header.MaxTTL - r.header.MaxTTL/50 // By the fastest clock.

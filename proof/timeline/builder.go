@@ -293,7 +293,7 @@ func (b *builder) fault(e history.Event) {
 	key, at := e.Fault+" of "+name, micro(e.At)
 	if e.Kind == history.FaultBegin {
 		if strings.HasPrefix(e.Detail, e.Fault+" of ") {
-			e.Detail = "" // It says no more than name, lane and times.
+			e.Detail = history.Faults[e.Fault].Says // The other says no more than name, lane and times.
 		}
 		f := &fault{b.lanes[name], at, -1, b.text(e.Fault), b.text(e.Detail)}
 		b.Faults, b.open[key] = append(b.Faults, f), append(b.open[key], f)

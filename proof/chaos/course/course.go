@@ -160,7 +160,7 @@ func (r *run) logHeader() {
 	p, h := r.Plan, r.Header
 	h.Seed, h.Course, h.Nodes, h.Clients = p.Seed, p.Course, p.Nodes, p.Clients
 	h.Started = time.Now().UTC().Format(time.RFC3339)
-	h.LeftAfter, h.MaxTTL, h.LastMaxTTL = int64(p.LeftAfter), int64(p.MaxTTL), int64(p.LastMaxTTL)
+	h.MaxTTL, h.LastMaxTTL = int64(p.MaxTTL), int64(p.LastMaxTTL)
 	for i, command := range r.Guests { // Before anything is told: see looks at them.
 		g := r.newClient(r.crowdNumber()+1+i, fmt.Sprint("g", i+1), command)
 		r.guests, h.Guests = append(r.guests, g), append(h.Guests, g.name)
