@@ -46,7 +46,7 @@ func play(t *testing.T, page []byte, name string, dark bool, args ...string) []s
 
 const second = int64(1e9)
 
-// kept is the run whose page is published, of four clients and four nodes under faults. Its header counts three clients: no
+// kept is the run whose page is published, of four clients and three nodes under faults. Its header counts three clients: no
 // fault disturbs the fourth.
 const kept = "../../docs/generated/chaos/history.jsonl.gz"
 
@@ -145,7 +145,7 @@ func TestTheCountsAreThoseOfTheLanes(t *testing.T) {
 	require.Len(t, drawn, 4)
 	lead := text(string(pageOf(t, run, rules(run[0].Run, 0))))
 	assert.Contains(t, lead, " 4 clients took ")
-	assert.Contains(t, lead, "by a quorum of 4 servers")
+	assert.Contains(t, lead, "by a quorum of 3 servers")
 
 	one := []history.Event{run[0], {At: 1, Kind: history.Up, Client: "c1"}}
 	assert.Contains(t, text(string(pageOf(t, one, rules(run[0].Run, 0)))), " 1 client took ")
