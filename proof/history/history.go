@@ -203,8 +203,8 @@ type Vote struct {
 // A Header says what was run.
 type Header struct {
 	Seed     uint64            `json:"seed"`
-	Course   string            `json:"course"`           // The name of the schedule's kind, "all" or one fault.
-	Library  string            `json:"library"`          // "redlock", "redsync/redigo", ...
+	Course   string            `json:"course"`  // The name of the schedule's kind, "all" or one fault.
+	Library  string            `json:"library"` // "redlock", "redsync/redigo", ...
 	Commit   string            `json:"commit"`
 	Versions map[string]string `json:"versions"` // Of Go, the server, the library, the system.
 	Started  string            `json:"started"`  // RFC 3339, by the wall clock.

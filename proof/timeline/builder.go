@@ -292,7 +292,7 @@ func (b *builder) fault(e history.Event) {
 	}
 	key, at := e.Fault+" of "+name, micro(e.At)
 	if e.Kind == history.FaultBegin {
-		if strings.HasPrefix(e.Detail, e.Fault+" of ") {
+		if e.Detail == "" || strings.HasPrefix(e.Detail, e.Fault+" of ") {
 			e.Detail = history.Faults[e.Fault].Says // The other says no more than name, lane and times.
 		}
 		f := &fault{b.lanes[name], at, -1, b.text(e.Fault), b.text(e.Detail)}

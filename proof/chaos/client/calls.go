@@ -199,19 +199,14 @@ func (c *client) logExtension(call int, e redlock.Event, at int64) {
 	c.rec.Log(x)
 }
 
-// number is that of a node in the run, which is one of the set's.
-func number(set []int, node int) int {
-	if set == nil {
-		return node
-	}
-	return set[node]
-}
-
-// votes are those of an event that happened at a time.
+// votes are those of an event that happened at a time, of the nodes of a set, if it is not all of the run's.
 func votes(set []int, e redlock.Event, at int64) []history.Vote {
 	all := make([]history.Vote, len(e.Votes))
 	for i, v := range e.Votes {
-		all[i] = history.Vote{Node: number(set, i), Says: says(v.Err)}
+		all[i] = history.Vote{Node: i, Says: says(v.Err)}
+		if set != nil {
+			all[i].Node = set[i]
+		}
 		if v.Took > 0 {
 			all[i].At = at - int64(e.Took) + int64(v.Took)
 		}

@@ -152,7 +152,7 @@ func (r *Recorder) stall(s stall) {
 // library.
 func (r *Recorder) tellStalls() {
 	for s := range r.stalls {
-		r.Log(history.Event{At: s.from, Kind: history.FaultBegin, Fault: history.Stall, Detail: "the process found that it had not run"})
+		r.Log(history.Event{At: s.from, Kind: history.FaultBegin, Fault: history.Stall})
 		r.Log(history.Event{At: s.to, Kind: history.FaultEnd, Fault: history.Stall})
 	}
 }
