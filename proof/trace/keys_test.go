@@ -87,6 +87,17 @@ func (s *scene) knows(t *testing.T) {
 	s.says(t, "found a")
 }
 
+// granted is a server on which x has the key a.
+func granted(t *testing.T) *scene {
+	t.Helper()
+	s := newScene()
+	s.knows(t)
+	s.does(1010, "SET a x NX PX 100")
+	s.says(t, "grant a x 100")
+	s.reads = nil
+	return s
+}
+
 func TestStepsOfAKey(t *testing.T) {
 	s := newScene()
 	s.knows(t)
@@ -109,11 +120,9 @@ func TestStepsOfAKey(t *testing.T) {
 }
 
 func TestKeyExpires(t *testing.T) {
-	s := newScene()
-	s.knows(t)
-	s.does(1010, "SET a x NX PX 100")
+	s := granted(t)
 	s.does(1109, "SET a y NX PX 100") // It may be over at 1110 already.
-	s.says(t, "grant a x 100", "asked a y 100")
+	s.says(t, "asked a y 100")
 	value := "x"
 	s.found("a", &value, 0)
 	s.does(1110, "SET a y NX PX 100")
@@ -168,10 +177,7 @@ func TestOddSteps(t *testing.T) {
 			s.says(t, steps...)
 		})
 	}
-	s := newScene()
-	s.knows(t)
-	s.does(1010, "SET a x NX PX 100")
-	s.told = nil
+	s := granted(t)
 	value := "y"
 	s.found("a", &value, 80)
 	s.says(t, "odd a", "found a y 80")
@@ -210,11 +216,8 @@ func TestCounters(t *testing.T) {
 
 // After a gap, nothing is known.
 func TestGap(t *testing.T) {
-	s := newScene()
-	s.knows(t)
-	s.does(1010, "SET a x NX PX 100")
+	s := granted(t)
 	require.Equal(t, []string{"a"}, s.forget())
-	s.told = nil
 	s.does(1020, "EVALSHA 1 1 a x")
 	s.does(1020, ",DEL a")
 	s.says(t, "found a")
@@ -243,12 +246,10 @@ func TestNamesAreForgotten(t *testing.T) {
 
 // A release close to the end is one, although the key may have expired by then.
 func TestReleaseCloseToTheEnd(t *testing.T) {
-	s := newScene()
-	s.knows(t)
-	s.does(1010, "SET a x NX PX 100")
+	s := granted(t)
 	s.does(1110, "EVALSHA 1 1 a x")
 	s.does(1110, ",DEL a")
-	s.says(t, "grant a x 100", "release a x")
+	s.says(t, "release a x")
 	s.does(1120, "SET a y NX PX 100")
 	s.does(1220, "EVALSHA 1 1 a y 100")
 	s.does(1220, ",SET a y PX 100") // As node-redlock extends.
@@ -257,22 +258,17 @@ func TestReleaseCloseToTheEnd(t *testing.T) {
 
 // The commands of a transaction see the time of their EXEC, which may be before that of the line.
 func TestTransaction(t *testing.T) {
-	s := newScene()
-	s.knows(t)
-	s.does(1010, "SET a x NX PX 100")
+	s := granted(t)
 	s.does(1100, "MULTI")
 	s.does(1105, "ECHO slow")
 	s.does(1130, "SET a y NX PX 100")
 	s.does(1130, "EXEC")
-	s.says(t, "grant a x 100", "asked a y 100")
+	s.says(t, "asked a y 100")
 }
 
 func TestCommandsThatDoNothing(t *testing.T) {
 	for _, command := range []string{"PEXPIRE a abc", "SET a y PX 0", "SET a y PX abc", "SET a y XX PX 100", "SET a y IFEQ z", "PEXPIRE a 50 GT", "LPUSH b a"} {
-		s := newScene()
-		s.knows(t)
-		s.does(1010, "SET a x NX PX 100")
-		s.told, s.reads = nil, nil
+		s := granted(t)
 		s.does(1020, command)
 		s.says(t)
 		if command != "PEXPIRE a abc" {
@@ -282,12 +278,10 @@ func TestCommandsThatDoNothing(t *testing.T) {
 }
 
 func TestAllDatabasesAreFlushed(t *testing.T) {
-	s := newScene()
-	s.knows(t)
-	s.does(1010, "SET a x NX PX 100")
+	s := granted(t)
 	s.carry(line{at: 1020 * ms, db: 1, args: []string{"FLUSHDB"}})
 	s.carry(line{at: 1020 * ms, db: 1, args: []string{"FLUSHALL"}})
-	s.says(t, "grant a x 100", "wiped")
+	s.says(t, "wiped")
 	s.does(1030, "SET a y NX PX 100")
 	s.reads = nil
 	s.does(1040, "SWAPDB 0 1")
