@@ -22,7 +22,7 @@ func complete(r *run, f *findings) {
 	}
 	for _, c := range r.inOrder {
 		f.facts++
-		if c.end == nil && !r.killed[c.client] {
+		if c.end == nil && !r.process(c.client).killed {
 			f.violation(place{from: c.begin.At, to: c.begin.At, clients: []string{c.client}}, "%s has not returned", c)
 		}
 	}
@@ -42,7 +42,7 @@ func (r *run) strange(e *history.Event, what string) {
 func (r *run) readOrder() {
 	for i := range r.events {
 		e := &r.events[i]
-		ended, down := r.down[e.Client]
+		p := r.process(e.Client)
 		switch {
 		case e.Kind == history.End && i+1 < len(r.events):
 			r.strange(e, "there is more after it")
@@ -50,7 +50,7 @@ func (r *run) readOrder() {
 			r.strange(e, "something happened later, by its own clock")
 		case e.End > 0 && e.End < e.At:
 			r.strange(e, "it was answered before it was asked for")
-		case down && e.At > ended && e.Fault == "" && e.Kind != history.Up:
+		case p.ended && e.At > p.end && e.Fault == "" && e.Kind != history.Up:
 			r.strange(e, "its process had ended")
 		}
 	}

@@ -59,13 +59,13 @@ func (r *run) disturbed(from, to int64) bool {
 
 // has reports whether a node is one of the client's.
 func (r *run) has(client string, node int) bool {
-	set, ok := r.sets[client]
-	return !ok || slices.Contains(set, node)
+	set := r.process(client).set
+	return set == nil || slices.Contains(set, node)
 }
 
 // nodes is how many a client has.
 func (r *run) nodes(client string) int {
-	if set, ok := r.sets[client]; ok {
+	if set := r.process(client).set; set != nil {
 		return len(set)
 	}
 	return r.header.Nodes
@@ -115,10 +115,7 @@ func (r *run) excused(client string, from, long int64) (due int64) {
 
 // lived is until when a process surely did: one that is killed may be dead for a while before somebody says so.
 func (r *run) lived(client string) int64 {
-	end, ended := r.down[client]
-	if !ended {
-		return r.end
-	}
+	end := r.process(client).end
 	for _, f := range r.faults {
 		if f.name == "crash" && f.client == client {
 			end = min(end, f.from)
@@ -164,10 +161,7 @@ func (r *run) stalls() (s Stalls) {
 		if e.Kind != history.Up {
 			continue
 		}
-		life := period{e.At, r.end}
-		if end, ended := r.down[e.Client]; ended {
-			life.to = end
-		}
+		life := period{e.At, r.process(e.Client).end}
 		frozen := r.stood(e.Client, history.Freeze)
 		s.Lived += life.to - life.from
 		for _, p := range r.stood(e.Client, history.Stall) {

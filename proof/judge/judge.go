@@ -60,7 +60,7 @@ func Judge(events []history.Event) Verdict {
 	if len(r.header.Guests) > 0 {
 		r = newRun(slices.DeleteFunc(slices.Clone(events), func(e history.Event) bool { return all.guest(e.Client) }))
 	}
-	v := Verdict{Run: r.header, Events: len(events), Length: r.end, Stalls: r.stalls(), Locks: Locks{len(r.locks), r.contended(), r.passedOn}}
+	v := Verdict{Run: r.header, Events: len(events), Length: r.end, Stalls: r.stalls(), Locks: Locks{len(r.got), r.contended(), r.passedOn}}
 	for _, rule := range rules {
 		f := &findings{run: r}
 		if rule.name == "overlap" {

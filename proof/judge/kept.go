@@ -117,7 +117,7 @@ func lossSignal(r *run, f *findings) {
 			continue // It may have been extended without a word.
 		case len(l.unlocks) > 0 && l.unlocks[0].ok() && ended == l.unlocks[0].begin.At:
 			continue // It was held then, and no signal was due. The release's outcome is another rule's.
-		case !known && (r.killed[l.client] || !l.told || ended <= due):
+		case !known && (r.process(l.client).killed || !l.told || ended <= due):
 			continue // Who was killed may have extended it without a word.
 		}
 		f.facts++

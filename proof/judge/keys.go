@@ -200,7 +200,7 @@ func (r *run) stayed(o orphan) bool {
 // useless is since when the keys of a call are of no use any more, and whose process has to delete them. Those of a lock that
 // nobody has released expire. What was passed on to nobody that is known is over at once, too.
 func (r *run) useless(c *call) (client string, from int64, is bool) {
-	l := r.locks[c.id]
+	l := c.lock
 	if l == nil {
 		return c.client, c.end.At, true
 	}

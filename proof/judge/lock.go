@@ -10,7 +10,6 @@ import (
 // A lock is one that a call has acquired.
 type lock struct {
 	id
-	number    int // among all locks
 	resources []string
 	fence     int64
 	holder    string // The digest of its token.
@@ -78,14 +77,14 @@ func (r *run) makeLocks() {
 func (r *run) addLock(c *call) {
 	resources := slices.Compact(slices.Sorted(slices.Values(c.begin.Resources)))
 	l := &lock{
-		id: c.id, number: len(r.locks) + 1, resources: resources, fence: c.end.Fence, acquired: c, until: c.end.Until,
+		id: c.id, resources: resources, fence: c.end.Fence, acquired: c, until: c.end.Until,
 		holder: holder(*c.end), asked: c.begin.At, got: c.end.At,
 	}
 	if ttl := c.mostTTL(r); l.until > 0 && ttl > 0 {
 		l.began = min(l.asked, l.until-ttl) // Until is at most a ttl after the start of the attempt.
 		l.asked = min(max(l.asked, l.until-ttl), l.got)
 	}
-	r.locks[l.id], r.byHolder[l.holder], r.got = l, l, append(r.got, l)
+	c.lock, r.byHolder[l.holder], r.got = l, l, append(r.got, l)
 	if c.end.Token != "" {
 		if r.byToken[c.end.Token] != nil {
 			r.strange(c.end, "another lock has this token")
@@ -175,10 +174,7 @@ func (l *lock) supposed(r *run) int64 {
 	if !l.kept {
 		return l.asked + l.acquired.begin.TTL
 	}
-	end := r.end
-	if down, ok := r.down[l.client]; ok {
-		end = down
-	}
+	end := r.process(l.client).end
 	for _, f := range r.faults {
 		if f.name == history.Freeze && f.hits(l.client) && f.to >= l.asked {
 			end = min(end, max(f.from, l.asked))
@@ -197,7 +193,7 @@ func (r *run) contended() (n int) {
 			}
 		}
 	}
-	for _, l := range r.locks {
+	for _, l := range r.got {
 		for _, c := range wanting[l.resources[0]] {
 			if c.begin.At > l.over {
 				break

@@ -13,13 +13,13 @@ import (
 // Nor is less left of it than the drift explains.
 func validity(r *run, f *findings) {
 	for _, e := range r.events {
-		l := r.lockOf(e)
-		if c := r.calls[id{e.Client, e.Call}]; l == nil && c != nil {
-			if l = r.locks[c.id]; l == nil {
+		l, c := r.lockOf(e), r.calls[id{e.Client, e.Call}]
+		if l == nil && c != nil {
+			if l = c.lock; l == nil {
 				l = r.lockOf(c.begin)
 			}
 		}
-		if c := r.calls[id{e.Client, e.Call}]; e.Kind == history.Return && c != nil && c.begin.Op == history.OpExtend {
+		if e.Kind == history.Return && c != nil && c.begin.Op == history.OpExtend {
 			extended(r, f, l, c)
 		}
 		if e.Kind == history.Return && l != nil && l.id == (id{e.Client, e.Call}) {
@@ -197,7 +197,7 @@ func bounds(r *run, f *findings) {
 // quorum that leaves no more of the ttl than the min hold is no lock, and the call goes on with another attempt; so it does when
 // an attempt is given up, whose votes may still come.
 func decided(r *run, f *findings, c *call, e history.Event) {
-	l, need := r.locks[c.id], r.quorum(c.client)
+	l, need := c.lock, r.quorum(c.client)
 	if l == nil || l.fence > 0 || c.begin.Permits > 0 || l.from != nil {
 		return
 	}

@@ -76,7 +76,7 @@ func (r *run) first(res string, release *call, next *lock) (first, known bool) {
 	others := make(map[string]bool)
 	for _, w := range r.waiting[res] {
 		inLine := w.end != nil && w.wait < release.begin.At-inLineFor && (w == next.acquired || w.end.At > next.got+inLineFor)
-		if !inLine || w.begin.Polls || r.deaf[w.client] || w.client == release.client {
+		if !inLine || w.begin.Polls || r.process(w.client).deaf || w.client == release.client {
 			continue
 		}
 		if len(w.begin.Resources) > 1 || !r.healthy(w.client, release.begin.At-settling, next.got) {
@@ -110,7 +110,7 @@ func (r *run) waits(res string, from, to int64, is func(w *call) bool) *call {
 		return nil
 	}
 	for _, w := range r.waiting[res] {
-		if w.end != nil && w.wait < from-inLineFor && !w.begin.Polls && !r.deaf[w.client] && is(w) && r.healthy(w.client, from, to) && r.ran(w.client, from, to) {
+		if w.end != nil && w.wait < from-inLineFor && !w.begin.Polls && !r.process(w.client).deaf && is(w) && r.healthy(w.client, from, to) && r.ran(w.client, from, to) {
 			return w
 		}
 	}
