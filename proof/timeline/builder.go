@@ -122,7 +122,7 @@ func (b *builder) add(e history.Event) {
 		if c := b.calls[ref{e.Client, e.Call}]; c != nil {
 			c.Waits = micro(e.At)
 		}
-	case history.Keep, history.Lost, history.Enter, history.Leave, history.Read, history.Write:
+	case history.Lost, history.Enter, history.Leave, history.Read, history.Write:
 		if t := b.threadOf(e); t != nil {
 			b.ofLock(t, e)
 		}
@@ -168,14 +168,6 @@ func (b *builder) call(e history.Event) {
 	default: // Another process's lock.
 		c.Thread = b.newThread(e, c.Of.Set)
 	}
-	if c.Of != nil && c.Of.lock != nil && (e.Op == history.OpUnlock || e.Op == history.OpRelease) {
-		c.Of.lock.told(micro(e.Until))
-		how := "released"
-		if c.Thread != c.Of {
-			how += " by " + e.Client
-		}
-		c.Of.lock.over(micro(e.At), how)
-	}
 	b.calls[ref{e.Client, e.Call}], b.Calls = c, append(b.Calls, c)
 	c.Thread.reach(c.From)
 }
@@ -192,14 +184,6 @@ func (b *builder) ret(e history.Event) {
 		return
 	}
 	c.Outcome = b.text(textOK)
-	switch e.Op {
-	case history.OpLock, history.OpTryLock:
-		c.Thread.lock = &lock{acquired: c.To, until: c.Until}
-	case history.OpExtend:
-		if c.Of != nil && c.Of.lock != nil {
-			c.Of.lock.told(c.Until)
-		}
-	}
 }
 
 func (b *builder) votes(e history.Event) {
@@ -230,17 +214,9 @@ func (b *builder) votes(e history.Event) {
 func (b *builder) ofLock(t *thread, e history.Event) {
 	at, to := micro(e.At), micro(max(e.At, e.End))
 	t.reach(to)
-	l := t.lock
-	if l == nil {
-		l = &lock{} // Of a history that is not whole.
-	}
-	l.told(micro(e.Until))
 	switch e.Kind {
-	case history.Keep:
-		l.kept = true
 	case history.Lost:
 		b.Losses = append(b.Losses, []any{&t.number, at, b.text(e.Err)})
-		l.over(at, "the holder was told of its loss")
 	case history.Enter:
 		t.inside = &section{t, at, -1}
 		b.Sections = append(b.Sections, t.inside)
@@ -271,14 +247,9 @@ func (b *builder) upOrDown(e history.Event) {
 	}
 	process := b.text(e.Client)
 	for _, t := range b.Threads {
-		if t.Process != process {
-			continue
+		if t.Process == process {
+			t.leave(at)
 		}
-		if l := t.lock; l != nil && l.how == "" {
-			l.over(at, "the process ended")
-			l.process = true
-		}
-		t.leave(at)
 	}
 }
 
@@ -320,17 +291,16 @@ func (b *builder) violation(x judge.Violation) {
 }
 
 // finish computes what needs the whole history.
-func (b *builder) finish(violations []judge.Violation) {
-	for _, t := range b.Threads {
-		if t.lock == nil {
-			continue
+func (b *builder) finish(holds []judge.Hold, violations []judge.Violation) {
+	for _, h := range holds {
+		t := b.threads[ref{h.Client, h.Call}]
+		x := hold{Thread: t, From: micro(h.From), To: micro(h.To), Ended: b.text(h.Ended), Dead: -1}
+		if h.Dead > 0 {
+			x.Dead = micro(h.Dead)
 		}
-		if h, how := t.lock.hold(); h.To > h.From {
-			h.Thread, h.Ended = t, b.text(how)
-			b.Holds = append(b.Holds, h)
-			t.reach(max(h.To, h.Dead))
-			b.End = max(b.End, h.To)
-		}
+		b.Holds = append(b.Holds, x)
+		t.reach(max(x.To, x.Dead))
+		b.End = max(b.End, x.To)
 	}
 	b.endPending()
 	b.makeTracks()

@@ -48,7 +48,6 @@ type thread struct {
 	Process     int // A text: the client with the number of its process.
 
 	number int      // Among all, once they are in order.
-	lock   *lock    // If there is one.
 	inside *section // That is open.
 }
 
@@ -153,43 +152,6 @@ func newScene(events []history.Event, violations []judge.Violation) *scene {
 	for _, e := range ordered {
 		b.add(e)
 	}
-	b.finish(violations)
+	b.finish(judge.Holds(ordered), violations)
 	return &b.scene
-}
-
-// A lock is what a holder's time follows from: it lasts from the return of the acquisition to the earliest of Until,
-// the call that releases it, the loss signal, and the end of the process.
-type lock struct {
-	acquired, until int64
-
-	kept bool // Alive: its extensions need not be in the history.
-
-	end     int64
-	how     string // It ended, "" if it did not.
-	process bool   // That ended it.
-}
-
-// told says that the lock is known to last until then, whenever it was extended.
-func (l *lock) told(until int64) { l.until = max(l.until, until) }
-
-// over says that the lock's time ends now, if it has not ended before. Calls come in the order of their times.
-func (l *lock) over(at int64, how string) {
-	if l.how == "" {
-		l.end, l.how = at, how
-	}
-}
-
-// hold is the time in which the lock was held, and how that ended.
-func (l *lock) hold() (h hold, how string) {
-	h, how = hold{From: l.acquired, To: l.until, Dead: -1}, "expired"
-	if l.how != "" && (l.kept && l.process || l.until == 0) {
-		h.To = max(h.To, l.end) // Nobody said until when it was extended, or has it at all.
-	}
-	if l.how != "" && l.end <= h.To {
-		if l.process {
-			h.Dead = h.To
-		}
-		h.To, how = l.end, l.how
-	}
-	return h, how
 }

@@ -23,60 +23,6 @@ func held() []history.Event {
 	}
 }
 
-// A time is a hold as a reader sees it.
-type lasts struct {
-	From, To int64
-	How      string
-	Dead     int64
-}
-
-func TestHolds(t *testing.T) {
-	extend := func(at, back, until int64) []history.Event {
-		return []history.Event{
-			{At: at * us, Kind: history.Call, Client: "c1", Op: history.OpExtend, Call: 2, Lock: 1},
-			{At: back * us, Kind: history.Return, Client: "c1", Op: history.OpExtend, Call: 2, OK: true, Until: until * us},
-		}
-	}
-	for name, tt := range map[string]struct {
-		then []history.Event
-		want []lasts
-	}{
-		"it expires":          {nil, []lasts{{20, 500, "expired", -1}}},
-		"released":            {[]history.Event{{At: 90 * us, Kind: history.Call, Client: "c1", Op: history.OpUnlock, Call: 2, Lock: 1}}, []lasts{{20, 90, "released", -1}}},
-		"released by another": {[]history.Event{{At: 90 * us, Kind: history.Call, Client: "c2.3", Op: history.OpRelease, Call: 9, Lock: 1, Owner: "c1"}}, []lasts{{20, 90, "released by c2.3", -1}}},
-		"another's lock":      {[]history.Event{{At: 90 * us, Kind: history.Call, Client: "c2", Op: history.OpUnlock, Call: 9, Lock: 1}}, []lasts{{20, 500, "expired", -1}}},
-		"lost":                {[]history.Event{{At: 80 * us, Kind: history.Lost, Client: "c1", Lock: 1}}, []lasts{{20, 80, "the holder was told of its loss", -1}}},
-		"lost, then released": {[]history.Event{
-			{At: 80 * us, Kind: history.Lost, Client: "c1", Lock: 1},
-			{At: 90 * us, Kind: history.Call, Client: "c1", Op: history.OpUnlock, Call: 2, Lock: 1},
-		}, []lasts{{20, 80, "the holder was told of its loss", -1}}},
-		"extended":                {extend(100, 110, 900), []lasts{{20, 900, "expired", -1}}},
-		"its process ended":       {[]history.Event{{At: 70 * us, Kind: history.Down, Client: "c1"}}, []lasts{{20, 70, "the process ended", 500}}},
-		"another's process ended": {[]history.Event{{At: 70 * us, Kind: history.Down, Client: "c1.2"}}, []lasts{{20, 500, "expired", -1}}},
-		"kept, then released": {[]history.Event{
-			{At: 21 * us, Kind: history.Keep, Client: "c1", Lock: 1},
-			{At: 800 * us, Kind: history.Call, Client: "c1", Op: history.OpUnlock, Call: 2, Lock: 1, Until: 950 * us},
-		}, []lasts{{20, 800, "released", -1}}},
-		"until nobody says when": {[]history.Event{
-			{At: 30 * us, Kind: history.Return, Client: "c1", Op: history.OpLock, Call: 1, OK: true},
-			{At: 800 * us, Kind: history.Call, Client: "c1", Op: history.OpUnlock, Call: 2, Lock: 1},
-		}, []lasts{{30, 800, "released", -1}}},
-		"kept, then killed": {[]history.Event{
-			{At: 21 * us, Kind: history.Keep, Client: "c1", Lock: 1},
-			{At: 800 * us, Kind: history.Down, Client: "c1"},
-		}, []lasts{{20, 800, "the process ended", 800}}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := newScene(append(held(), tt.then...), nil)
-			var got []lasts
-			for _, h := range s.Holds {
-				got = append(got, lasts{h.From, h.To, s.Texts[h.Ended], h.Dead})
-			}
-			assert.Equal(t, tt.want, got)
-		})
-	}
-}
-
 func TestTracksDoNotOverlap(t *testing.T) {
 	var events []history.Event
 	for call, at := range []int64{10, 15, 30, 45, 100} { // Each lasts for 20: the third and fourth find free tracks.
