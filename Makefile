@@ -53,7 +53,7 @@ PARALLEL ?= 4
 PACKAGES := ./redlock ./test/... ./...
 
 # Nearly all nodes of the tests are in memory and make much garbage, and so do linters.
-test test-race race sim cover full matrix-short nested snippets lint fmt-check mutant mutants mutants-short: export GOGC = 400
+test test-race race sim cover full matrix-short nested snippets lint fmt-check mutants mutants-short: export GOGC = 400
 
 # More than the default numbers, which make full runs.
 sim: export SIM_SEEDS ?= long

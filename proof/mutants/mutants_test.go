@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -183,6 +184,10 @@ func TestRunOfNoMutantFails(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), `"fixes/nosuch"`) {
 		t.Error(err)
 	}
+	var b strings.Builder
+	if err = run(t.Context(), []string{"-list", "-run", "^fixes/"}, &b); err != nil || !strings.HasPrefix(b.String(), "fixes/") {
+		t.Errorf("%v: %s", err, b.String())
+	}
 }
 
 // x is a module of one function, whose test fails if that returns more than 1.
@@ -227,6 +232,22 @@ func TestMutantsAreKilledOrNot(t *testing.T) {
 		}
 		if got.Outcome != want.outcome || want.failure != "" && !strings.HasPrefix(got.Failure, want.failure) {
 			t.Errorf("%s: %s: %s", becomes, got.Outcome, got.Failure)
+		}
+	}
+}
+
+func TestMutantIsTriedInACopyOrOnlyCompiled(t *testing.T) {
+	r := x(t)
+	if out, err := exec.Command("git", "init", "-q", r.root).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	for about, want := range map[string]outcome{"test ./x TestX\ncopied yes": killed, "survives nobody looks": explained} {
+		ms, err := parse("a", "# x\n## x: y\n"+about+"\nin x/x.go\n-return 1\n+return 2\n")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := r.try(t.Context(), ms[0]); got.Outcome != want {
+			t.Errorf("%s: %s: %s", about, got.Outcome, got.Failure)
 		}
 	}
 }
