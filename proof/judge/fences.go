@@ -54,6 +54,7 @@ func fencesDiffer(locks []*lock, res string, f *findings) {
 	of := make(map[int64]*lock)
 	for _, l := range locks {
 		p := l.place(l.acquired.begin.At, l.got)
+		p.resource = res
 		f.facts++
 		switch other := of[l.fence]; {
 		case l.fence <= 0:

@@ -176,8 +176,8 @@ func (c *client) connectAll() (err error) {
 		usual = append(usual, redlock.WithQuarantine(time.Duration(c.cfg.MaxTTL)))
 	}
 	slow := redis.DialNetDial(func(network, addr string) (net.Conn, error) {
-		conn, err := net.Dial(network, addr)
-		return slowConn{conn, c.nodeTimeout() / 3}, err
+		conn, failed := net.Dial(network, addr)
+		return slowConn{conn, c.nodeTimeout() / 3}, failed
 	})
 	for _, r := range []struct {
 		lib   **redlock.Redlock
