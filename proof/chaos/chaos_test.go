@@ -215,12 +215,14 @@ func TestConcludeLeavesAPageAndAVerdict(t *testing.T) {
 	require.ErrorIs(t, rejudge(name, ""), errBroken, "it does not say what was run")
 }
 
-// A run has shown something only if enough was done: locks of the client that nobody disturbs are no sign that others got any,
-// what was late because processes did not run is excused, and a run of all faults has to try every rule.
+// A run has shown something only if enough was done: locks of the client that nobody disturbs are no sign that others got
+// any, what was late because processes did not run is excused, and a run of all faults has to try every rule.
 func TestWhatARunHasShown(t *testing.T) {
 	told := func(course, lasted string, wrote bool, stalled time.Duration) error {
 		events := []history.Event{
-			{Kind: history.Run, Run: &history.Header{Course: course, MaxTTL: 1, Settings: map[string]string{"duration": lasted}}},
+			{Kind: history.Run, Run: &history.Header{
+				Course: course, MaxTTL: 1, Settings: map[string]string{"duration": lasted},
+			}},
 			{Kind: history.Up, Client: "c1"},
 			{At: 1, Kind: history.Call, Client: "c1", Op: history.OpTryLock, Call: 1, Resources: []string{"a"}},
 			{At: 2, Kind: history.Return, Client: "c1", Op: history.OpTryLock, Call: 1, OK: true, Until: 1e9},
@@ -230,7 +232,9 @@ func TestWhatARunHasShown(t *testing.T) {
 		}
 		if wrote {
 			events = slices.Insert(events, 4,
-				history.Event{At: 3, Kind: history.Write, Client: "c1", Lock: 1, Resources: []string{"a"}, End: 4, Value: 1, OK: true},
+				history.Event{
+					At: 3, Kind: history.Write, Client: "c1", Lock: 1, Resources: []string{"a"}, End: 4, Value: 1, OK: true,
+				},
 				history.Event{At: 5, Kind: history.Register, Resources: []string{"a"}, Value: 1})
 		}
 		var text []byte

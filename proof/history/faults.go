@@ -11,11 +11,11 @@ type FaultKind struct {
 	Everybody bool // It is told of one client after another, and strikes all.
 }
 
-// Faults has all kinds, by their names. The schedule draws them, rules excuse what they explain, and the page says what they
-// are. A pause of a client is told as its freeze, and a flush as one of an emptied node.
+// Faults has all kinds, by their names. The schedule draws them, rules excuse what they explain, and the page says what
+// they are. A pause of a client is told as its freeze, and a flush as one of an emptied node.
 var Faults = map[string]FaultKind{
 	"kill":    {Says: "The server is killed and started again with its data.", Abstains: true},
-	Empty:     {Says: "The server is killed and started again, or flushed: it has lost all that it had.", Abstains: true, Forgets: true},
+	Empty:     {Says: "The server is killed, or flushed, and has lost all that it had.", Abstains: true, Forgets: true},
 	Stale:     {Says: "The server is killed, and started again with what it had a while ago.", Abstains: true, Forgets: true},
 	"flush":   {Says: "FLUSHALL on all servers but the last."},
 	Freeze:    {Says: "SIGSTOP of the process.", Open: true},

@@ -169,7 +169,9 @@ func (r *run) readOther(e *history.Event) {
 			r.final[res] = *e
 		}
 	case history.FaultBegin:
-		f := fault{FaultKind: history.Faults[e.Fault], name: e.Fault, client: e.Client, node: -1, from: e.At, to: e.At, begun: e}
+		f := fault{
+			FaultKind: history.Faults[e.Fault], name: e.Fault, client: e.Client, node: -1, from: e.At, to: e.At, begun: e,
+		}
 		if f.Open {
 			f.to = r.end
 		}

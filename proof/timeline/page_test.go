@@ -46,8 +46,8 @@ func play(t *testing.T, page []byte, name string, dark bool, args ...string) []s
 
 const second = int64(1e9)
 
-// kept is the run whose page is published, of four clients and three nodes under faults. Its header counts three clients: no
-// fault disturbs the fourth.
+// kept is the run whose page is published, of four clients and three nodes under faults. Its header counts three clients:
+// no fault disturbs the fourth.
 const kept = "../../docs/generated/chaos/history.jsonl.gz"
 
 func read(t *testing.T, name string) []history.Event {

@@ -117,7 +117,8 @@ func TestHistoriesThatAreNotWhole(t *testing.T) {
 	nowhere := -1
 	for _, kind := range []history.Kind{history.Call, history.Up, history.FaultBegin, history.Votes, history.Keys} {
 		e := history.Event{Kind: kind, Op: history.OpLock, Node: &nowhere, Votes: []history.Vote{{Node: -1, Says: "yes"}}}
-		all["nowhere, "+string(kind)] = append(held(), e, e, history.Event{Kind: history.Votes, Client: "c1", Call: 1, Votes: e.Votes})
+		votes := history.Event{Kind: history.Votes, Client: "c1", Call: 1, Votes: e.Votes}
+		all["nowhere, "+string(kind)] = append(held(), e, e, votes)
 	}
 	for name, events := range all {
 		require.NoError(t, Write(io.Discard, events, judge.Judge(events)), name)

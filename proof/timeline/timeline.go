@@ -132,8 +132,8 @@ func (c content) Says() string {
 	}
 }
 
-// lanes counts the clients that are drawn, and the faults. A run may have more clients than it says, such as one that no fault
-// disturbs.
+// lanes counts the clients that are drawn, and the faults. A run may have more clients than it says, such as one that
+// no fault disturbs.
 func (c *content) lanes(s *scene) {
 	for _, l := range s.Lanes {
 		if l.Kind == "client" {

@@ -33,7 +33,10 @@ type keys struct {
 }
 
 func newKeys(step func(history.Event), read func(name string)) keys {
-	return keys{step: step, read: read, all: make(map[string]*key), counts: make(map[string]int64), multi: make(map[string]bool)}
+	return keys{
+		step: step, read: read,
+		all: make(map[string]*key), counts: make(map[string]int64), multi: make(map[string]bool),
+	}
 }
 
 // A key is what is known of one.
