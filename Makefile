@@ -53,7 +53,7 @@ PARALLEL ?= 4
 PACKAGES := ./redlock ./test/... ./...
 
 # Nearly all nodes of the tests are in memory and make much garbage, and so do linters.
-test test-race race sim cover full matrix-short nested snippets lint fmt-check mutant mutants mutants-short: export GOGC = 400
+test test-race race sim cover full matrix-short nested snippets lint fmt-check mutants mutants-short: export GOGC = 400
 
 # More than the default numbers, which make full runs.
 sim: export SIM_SEEDS ?= long
@@ -239,10 +239,6 @@ quorum-full: ## the search over the rules of rounds, in its largest settings
 mutants: tools promtool ## break the code in each way that a test must notice (RUN=fixes/: those named so); fails if one is not noticed
 	@mkdir -p $(BUILD)
 	cd proof && PATH="$(CURDIR)/$(BUILD)/prometheus:$$PATH" $(GO) run ./mutants $(if $(RUN),-run '$(RUN)')
-
-.PHONY: mutant
-mutant: tools ## what is changed in the working tree as a mutant, with the tests that notice it
-	@cd proof && $(GO) run ./mutants -new
 
 .PHONY: mutants-short
 mutants-short: tools ## the same with a part of them

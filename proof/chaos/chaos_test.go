@@ -167,7 +167,7 @@ func TestDocumentNamesEverything(t *testing.T) {
 	}
 }
 
-// kept is the history of a run of every rule.
+// kept is the history of a run of every rule: -time 18s -seed 3.
 const kept = "../../docs/generated/chaos/history.jsonl.gz"
 
 // The page that is published with a release is that of a run in which nothing was broken, by the rules of now.
@@ -215,57 +215,41 @@ func TestConcludeLeavesAPageAndAVerdict(t *testing.T) {
 	require.ErrorIs(t, rejudge(name, ""), errBroken, "it does not say what was run")
 }
 
-// Locks of the client that nobody disturbs are no sign that others got any.
-func TestRunWithoutWritesHasShownNothing(t *testing.T) {
-	name := t.TempDir() + "/history.jsonl"
-	told := `{"at":1,"kind":"run","run":{"seed":3}}
-{"at":2,"kind":"call","client":"c0","op":"trylock","call":1,"resources":["long/c0"]}
-{"at":3,"kind":"return","client":"c0","op":"trylock","call":1,"ok":true,"until":9}
-{"at":4,"kind":"end"}
-`
-	require.NoError(t, os.WriteFile(name, []byte(told), 0o600))
-	require.ErrorIs(t, rejudge(name, ""), errIdle)
-}
-
-// What was late because processes did not run is excused, so a run with much of that shows little.
-func TestRunOfProcessesThatStallShowsLittle(t *testing.T) {
-	name := t.TempDir() + "/history.jsonl"
-	told := func(stalledFor time.Duration) string {
-		return fmt.Sprintf(`{"at":0,"kind":"run","run":{"seed":3}}
-{"at":0,"kind":"up","client":"c1"}
-{"at":1,"kind":"call","client":"c1","op":"trylock","call":1,"resources":["a"]}
-{"at":2,"kind":"return","client":"c1","op":"trylock","call":1,"ok":true,"until":1000000000}
-{"at":3,"kind":"write","client":"c1","lock":1,"resources":["a"],"end":4,"value":1,"ok":true}
-{"at":10,"kind":"fault","fault":"stall","client":"c1"}
-{"at":%d,"kind":"fault end","fault":"stall","client":"c1"}
-{"at":1000000000,"kind":"register","resources":["a"],"value":1}
-{"at":1000000000,"kind":"end"}
-`, 10+stalledFor)
+// A run has shown something only if enough was done: locks of the client that nobody disturbs are no sign that others got
+// any, what was late because processes did not run is excused, and a run of all faults has to try every rule.
+func TestWhatARunHasShown(t *testing.T) {
+	told := func(course, lasted string, wrote bool, stalled time.Duration) error {
+		events := []history.Event{
+			{Kind: history.Run, Run: &history.Header{
+				Course: course, MaxTTL: 1, Settings: map[string]string{"duration": lasted},
+			}},
+			{Kind: history.Up, Client: "c1"},
+			{At: 1, Kind: history.Call, Client: "c1", Op: history.OpTryLock, Call: 1, Resources: []string{"a"}},
+			{At: 2, Kind: history.Return, Client: "c1", Op: history.OpTryLock, Call: 1, OK: true, Until: 1e9},
+			{At: 10, Kind: history.FaultBegin, Fault: history.Stall, Client: "c1"},
+			{At: 10 + int64(stalled), Kind: history.FaultEnd, Fault: history.Stall, Client: "c1"},
+			{At: 1e9, Kind: history.End},
+		}
+		if wrote {
+			events = slices.Insert(events, 4,
+				history.Event{
+					At: 3, Kind: history.Write, Client: "c1", Lock: 1, Resources: []string{"a"}, End: 4, Value: 1, OK: true,
+				},
+				history.Event{At: 5, Kind: history.Register, Resources: []string{"a"}, Value: 1})
+		}
+		var text []byte
+		for _, e := range events {
+			text = append(text, protocol.Line(e)...)
+		}
+		name := filepath.Join(t.TempDir(), "history.jsonl")
+		require.NoError(t, os.WriteFile(name, text, 0o600))
+		return rejudge(name, "")
 	}
-	require.NoError(t, os.WriteFile(name, []byte(told(100*time.Millisecond)), 0o600))
-	require.NoError(t, rejudge(name, ""))
-	require.NoError(t, os.WriteFile(name, []byte(told(101*time.Millisecond)), 0o600))
-	require.ErrorIs(t, rejudge(name, ""), errStalls)
-}
-
-// A rule that a run of all faults has not tried is a fault of the run.
-func TestWholeRunTriesEveryRule(t *testing.T) {
-	name := t.TempDir() + "/history.jsonl"
-	told := func(course, duration string) string {
-		return fmt.Sprintf(`{"at":0,"kind":"run","run":{"course":%q,"maxTTL":1,"settings":{"duration":%q}}}
-{"at":1,"kind":"call","client":"c1","op":"trylock","call":1,"resources":["a"]}
-{"at":2,"kind":"return","client":"c1","op":"trylock","call":1,"ok":true,"until":9}
-{"at":3,"kind":"write","client":"c1","lock":1,"resources":["a"],"end":4,"value":1,"ok":true}
-{"at":9,"kind":"register","resources":["a"],"value":1}
-{"at":9,"kind":"end"}
-`, course, duration)
-	}
-	for _, run := range [][]string{{"all", "1m0s"}, {"network", "5m0s"}} {
-		require.NoError(t, os.WriteFile(name, []byte(told(run[0], run[1])), 0o600))
-		require.NoError(t, rejudge(name, ""))
-	}
-	require.NoError(t, os.WriteFile(name, []byte(told("all", "2m0s")), 0o600))
-	err := rejudge(name, "")
+	require.ErrorIs(t, told("all", "1m0s", false, 0), errIdle)
+	require.NoError(t, told("all", "1m0s", true, 100*time.Millisecond))
+	require.ErrorIs(t, told("all", "1m0s", true, 101*time.Millisecond), errStalls)
+	require.NoError(t, told("network", "5m0s", true, 0))
+	err := told("all", "2m0s", true, 0)
 	require.ErrorIs(t, err, errUntried)
 	require.ErrorContains(t, err, "waiters")
 }

@@ -200,7 +200,7 @@ func says(v judge.Verdict, rule, words string) bool {
 
 // A check that cannot fail is none: what was told of a real run is changed, and its rule must notice that.
 func TestWhatIsToldWronglyIsNoticed(t *testing.T) {
-	events, err := history.ReadFile("testdata/history.jsonl.gz") // chaos -time 18s -seed 3
+	events, err := history.ReadFile(kept)
 	require.NoError(t, err)
 	var noticed []string
 	for _, w := range wrongs {

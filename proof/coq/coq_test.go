@@ -34,14 +34,14 @@ var files = []string{
 // A part is rules, how runs of them are written down, and what is proved of them. With a control, these are compiled as
 // one text: the broken rules, the runs, the opposite, and then the proof.
 type part struct {
-	rules, runs, proof string
-	opposite           string // what the opposite states; breaks is defined in runs
+	rules, runs, proof, controls string
+	states                       string // by an opposite; breaks is defined in runs
 }
 
 var parts = []part{
-	{rules: "sets.v", proof: "quorum.v", opposite: "_ /\\ ~ meet _ _"},
-	{rules: "fence_rules.v", runs: "fence_runs.v", proof: "fences.v", opposite: "breaks _ _"},
-	{rules: "lease_rules.v", runs: "lease_runs.v", proof: "lease.v", opposite: "breaks _"},
+	{"sets.v", "", "quorum.v", "quorum_controls.txt", "_ /\\ ~ meet _ _"},
+	{"fence_rules.v", "fence_runs.v", "fences.v", "fence_controls.txt", "breaks _ _"},
+	{"lease_rules.v", "lease_runs.v", "lease.v", "lease_controls.txt", "breaks _"},
 }
 
 // axioms are those of the real numbers in Coq's library.
@@ -165,13 +165,13 @@ func TestNothingIsLeftOut(t *testing.T) {
 	comment := regexp.MustCompile(`(?s)\(\*.*?\*\)`)
 	shortcut := regexp.MustCompile(`\b(Admitted|admit|give_up|Abort|Axioms?|Conjecture|Parameters?|Unset|bypass_check)\b`)
 	all, _ := filepath.Glob("*.v")
-	opposites, _ := filepath.Glob("opposite/*.v")
+	controls, _ := filepath.Glob("*_controls.txt")
 	for _, file := range all {
 		if !slices.Contains(files, file) {
 			t.Errorf("%s is not compiled", file)
 		}
 	}
-	for _, file := range slices.Concat(all, opposites) {
+	for _, file := range slices.Concat(all, controls) {
 		text := read(t, file)
 		if word := shortcut.FindString(comment.ReplaceAllString(text, "")); word != "" {
 			t.Errorf("%s has %s", file, word)
@@ -184,41 +184,40 @@ func TestNothingIsLeftOut(t *testing.T) {
 	}
 }
 
-// A control is a rule or an assumption that is broken, and the theorem whose proof does not go through then.
+// A control breaks a rule or an assumption in a copy: its old lines become the new ones. Then two things must be so. Coq
+// accepts the opposite, which shows a run in which all that is assumed still holds, and the claim does not. And it refuses
+// the proof, within that of the theorem or lemma that falls. So the rule is needed, and the proof uses it: without the
+// opposite, a control would only say that this proof needs the rule.
 type control struct {
-	name, what, file, falls string
-	old, new                []string
+	part
+	name, what, falls string
+	old, new          []string
+	opposite          string
 }
 
-func readControls(t *testing.T) (all []*control) {
+// readControls reads those of a part: "## name: what", old lines with -, new ones with +, "falls" with the name of what
+// falls, and "opposite" with what follows.
+func readControls(t *testing.T, p part) (all []*control) {
 	t.Helper()
-	for i, line := range strings.Split(read(t, "controls.txt"), "\n") {
-		title, isTitle := strings.CutPrefix(line, "## ")
-		if isTitle {
-			name, what, _ := strings.Cut(title, ": ")
-			all = append(all, &control{name: name, what: what})
-			continue
+	_, text, _ := strings.Cut(read(t, p.controls), "\n## ")
+	for one := range strings.SplitSeq(text, "\n## ") {
+		title, rest, _ := strings.Cut(one, "\n")
+		edit, opposite, _ := strings.Cut(rest, "\nopposite\n")
+		c := &control{part: p, opposite: opposite}
+		c.name, c.what, _ = strings.Cut(title, ": ")
+		for line := range strings.SplitSeq(edit, "\n") {
+			switch theorem, falls := strings.CutPrefix(line, "falls "); {
+			case falls:
+				c.falls = theorem
+			case strings.HasPrefix(line, "-"):
+				c.old = append(c.old, line[1:])
+			case strings.HasPrefix(line, "+"):
+				c.new = append(c.new, line[1:])
+			default:
+				t.Fatalf("%s, %s: %q", p.controls, c.name, line)
+			}
 		}
-		if line == "" || line[0] == '#' {
-			continue
-		}
-		if len(all) == 0 {
-			t.Fatalf("controls.txt:%d: a control begins with ##", i+1)
-		}
-		c := all[len(all)-1]
-		key, value, _ := strings.Cut(line, " ")
-		switch {
-		case line[0] == '-':
-			c.old = append(c.old, line[1:])
-		case line[0] == '+':
-			c.new = append(c.new, line[1:])
-		case key == "in":
-			c.file = value
-		case key == "falls":
-			c.falls = value
-		default:
-			t.Fatalf("controls.txt:%d: %q", i+1, line)
-		}
+		all = append(all, c)
 	}
 	return all
 }
@@ -277,7 +276,11 @@ func TestControls(t *testing.T) {
 	needsCoq(t)
 	folder, _ := compiled(t, "quorum.v")
 	two := make(chan struct{}, 2) // at a time
-	for i, c := range readControls(t) {
+	var all []*control
+	for _, p := range parts {
+		all = append(all, readControls(t, p)...)
+	}
+	for i, c := range all {
 		if testing.Short() && i%2 == 1 {
 			continue
 		}
@@ -294,21 +297,15 @@ func TestControls(t *testing.T) {
 // refused checks that Coq accepts the opposite, and that the proof stops where the control says.
 func refused(t *testing.T, c *control, folder, file string) {
 	t.Helper()
-	i := slices.IndexFunc(parts, func(p part) bool { return p.rules == c.file })
-	if i < 0 {
-		t.Fatalf("%s has no rules", c.file)
-	}
-	p := parts[i]
-	text, err := c.broken(read(t, c.file))
+	text, err := c.broken(read(t, c.rules))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p.runs != "" {
-		text += p.importing(read(t, p.runs))
+	if c.runs != "" {
+		text += c.importing(read(t, c.runs))
 	}
-	text += "\nModule Opposite.\n" + read(t, "opposite", c.name+".v") +
-		"Check (opposite : " + p.opposite + ").\nEnd Opposite.\n"
-	proof := p.importing(read(t, p.proof))
+	text += "\nModule Opposite.\n" + c.opposite + "\nCheck (opposite : " + c.states + ").\nEnd Opposite.\n"
+	proof := c.importing(read(t, c.proof))
 	from, to, err := proofOf(proof, c.falls)
 	if err != nil {
 		t.Fatal(err)
@@ -330,18 +327,6 @@ func refused(t *testing.T, c *control, folder, file string) {
 		t.Fatalf("Coq does not come as far as the proof: %v", err)
 	case line <= from || line > to:
 		t.Fatalf("it is not the proof of %s that falls: %v", c.falls, err)
-	}
-}
-
-// A control that has no opposite would only say that this proof needs the rule.
-func TestEachControlHasItsOpposite(t *testing.T) {
-	var names []string
-	for _, c := range readControls(t) {
-		names = append(names, filepath.Join("opposite", c.name+".v"))
-	}
-	slices.Sort(names)
-	if all, _ := filepath.Glob("opposite/*.v"); !slices.Equal(all, names) {
-		t.Errorf("opposites %v, controls %v", all, names)
 	}
 }
 

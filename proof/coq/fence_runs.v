@@ -1,5 +1,5 @@
-(* How a run of the rules of fences is written down: for each node a list of what happens to it. This is for the folder
-   opposite, which has runs under rules that are broken. *)
+(* How a run of the rules of fences is written down: for each node a list of what happens to it. This is for
+   fence_controls.txt, which has runs under rules that are broken. *)
 Require Import List Arith Lia.
 Require Import sets quorum fence_rules.
 Import ListNotations.

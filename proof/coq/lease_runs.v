@@ -1,5 +1,5 @@
-(* How a run is written down: for each node a list of what happens to it. For lease_witness.v, and for the folder
-   opposite, which has runs under rules that are broken. *)
+(* How a run is written down: for each node a list of what happens to it. For lease_witness.v, and for
+   lease_controls.txt, which has runs under rules that are broken. *)
 Require Import List Arith Rbase Lra.
 Require Import sets lease_rules.
 Import ListNotations.

@@ -203,9 +203,8 @@ type Vote struct {
 // A Header says what was run.
 type Header struct {
 	Seed     uint64            `json:"seed"`
-	Course   string            `json:"course"`           // The name of the schedule's kind, "all" or one fault.
-	Broken   string            `json:"broken,omitempty"` // What was broken on purpose.
-	Library  string            `json:"library"`          // "redlock", "redsync/redigo", ...
+	Course   string            `json:"course"`  // The name of the schedule's kind, "all" or one fault.
+	Library  string            `json:"library"` // "redlock", "redsync/redigo", ...
 	Commit   string            `json:"commit"`
 	Versions map[string]string `json:"versions"` // Of Go, the server, the library, the system.
 	Started  string            `json:"started"`  // RFC 3339, by the wall clock.
@@ -213,11 +212,9 @@ type Header struct {
 	Nodes    int               `json:"nodes"`
 	Clients  int               `json:"clients"`
 	Settings map[string]string `json:"settings"` // ttl, node timeout, ...
-	// Fences is whether there are locks with fences, Fenced the resources that have them; LeftAfter how long after the last
-	// call keys may still be there.
-	Fences    bool     `json:"fences"`
-	Fenced    []string `json:"fenced,omitempty"`
-	LeftAfter int64    `json:"leftAfter"`
+	// Fences is whether there are locks with fences, Fenced the resources that have them.
+	Fences bool     `json:"fences"`
+	Fenced []string `json:"fenced,omitempty"`
 	// Bare are resources that are locked without quarantine, so that a node that loses its data may break any promise.
 	Bare []string `json:"bare,omitempty"`
 	// MaxTTL and LastMaxTTL are for how long nodes that have restarted abstain, at least and at most; 0: they do not.

@@ -2,6 +2,7 @@ package judge
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/seed6c881748/redlock/proof/history"
@@ -52,7 +53,8 @@ func (r *run) fenced(res string) bool {
 func fencesDiffer(locks []*lock, res string, f *findings) {
 	of := make(map[int64]*lock)
 	for _, l := range locks {
-		p := place{from: l.acquired.begin.At, to: l.got, resource: res, clients: []string{l.client}}
+		p := l.place(l.acquired.begin.At, l.got)
+		p.resource = res
 		f.facts++
 		switch other := of[l.fence]; {
 		case l.fence <= 0:
@@ -98,7 +100,7 @@ func (r *run) counted(f *findings, l *lock, byFence []*lock) {
 			top = fence
 		}
 	}
-	p := place{from: l.acquired.begin.At, to: l.got, resource: l.resources[0], clients: []string{l.client}}
+	p := l.place(l.acquired.begin.At, l.got)
 	if n := good[top] + unknown; n < r.quorum(l.client) {
 		f.violation(p, "%s (%s) has the fence %d, and only %d nodes had %d as their counter while they had its key", l, l.holder, l.fence, n, top)
 	}
@@ -112,6 +114,111 @@ func (r *run) counted(f *findings, l *lock, byFence []*lock) {
 		}
 		if o.fence > top {
 			break
+		}
+	}
+}
+
+// register looks at the observer's registers. Each section reads a value and writes it back plus one, so that the value
+// is the number of writes in the end, unless two sections that were not kept apart have lost one.
+func register(r *run, f *findings) {
+	for _, res := range slices.Sorted(maps.Keys(r.operations)) {
+		operations := r.operations[res]
+		if r.fenced(res) {
+			lostWrites(r, f, res, operations) // Nothing else keeps out a process that was suspended before its write.
+		}
+		for _, e := range operations {
+			otherFence(r, f, res, e)
+			if !e.OK && e.End > 0 {
+				refusedHolder(r, f, res, e)
+			}
+		}
+	}
+}
+
+// otherFence looks whether an operation carries the fence of its lock: another one guards nothing.
+func otherFence(r *run, f *findings, res string, e history.Event) {
+	l := r.lockOf(e)
+	if l == nil {
+		return
+	}
+	f.facts++
+	if e.Fence != l.fence {
+		f.violation(place{from: e.At, to: max(e.At, e.End), resource: res, clients: []string{e.Client}},
+			"a %s by %s had the fence %d, and %s has %d", e.Kind, e.Client, e.Fence, l, l.fence)
+	}
+}
+
+func lostWrites(r *run, f *findings, res string, operations []history.Event) {
+	final, ok := r.final[res]
+	if !ok {
+		return // The rule 'complete' says so.
+	}
+	f.facts++
+	if n := granted(operations); n != int(final.Value) {
+		f.violation(place{from: final.At, to: final.At, resource: res},
+			"%d writes were granted, and the register is %d in the end", n, final.Value)
+	}
+}
+
+// granted is how many writes a register has taken.
+func granted(operations []history.Event) (n int) {
+	for _, e := range operations {
+		if e.Kind == history.Write && e.OK {
+			n++
+		}
+	}
+	return n
+}
+
+// refusedHolder looks whether the lock of an operation that was refused was in force all the time: then there must not
+// have been a later one.
+func refusedHolder(r *run, f *findings, res string, e history.Event) {
+	l := r.lockOf(e)
+	if l == nil {
+		return
+	}
+	f.facts++
+	if l.got <= e.At && e.End <= l.over {
+		f.violation(place{from: e.At, to: e.End, resource: res, clients: []string{e.Client}},
+			"a %s by %s with the fence %d was refused, while %s was held until %s", e.Kind, e.Client, e.Fence, l, at(l.over))
+	}
+}
+
+// guard looks at what each process's Guard let pass: one function at a time, none whose fence is behind that of an earlier
+// one, and, of those that it refused, none that is not behind.
+func guard(r *run, f *findings) {
+	passed := make(map[string][]history.Event)
+	var refused []history.Event
+	for _, e := range r.events {
+		switch {
+		case e.Kind != history.Guarded:
+		case e.OK:
+			passed[e.Resources[0]] = append(passed[e.Resources[0]], e)
+		default:
+			refused = append(refused, e)
+		}
+	}
+	found := func(e history.Event, format string, args ...any) {
+		f.violation(place{from: e.At, to: e.End, resource: e.Resources[0], clients: []string{e.Client}}, format, args...)
+	}
+	for _, res := range slices.Sorted(maps.Keys(passed)) {
+		all := passed[res]
+		slices.SortStableFunc(all, func(a, b history.Event) int { return cmp.Compare(a.At, b.At) })
+		for i, e := range all {
+			f.facts++
+			switch {
+			case i == 0:
+			case all[i-1].End > e.At:
+				found(e, "%s was under way for %s from %s on, and for %s until %s", res, r.lockOf(e), at(e.At), r.lockOf(all[i-1]), at(all[i-1].End))
+			case all[i-1].Fence > e.Fence:
+				found(e, "%s was done with the fence %d of %s, after one with %d", res, e.Fence, r.lockOf(e), all[i-1].Fence)
+			}
+		}
+	}
+	for _, e := range refused {
+		f.facts++
+		if !slices.ContainsFunc(passed[e.Resources[0]], func(o history.Event) bool { return o.Fence > e.Fence && o.At <= e.End }) {
+			found(e, "%s was refused with the fence %d, and nobody had come with a larger one", r.lockOf(e), e.Fence)
 		}
 	}
 }

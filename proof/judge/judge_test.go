@@ -2,8 +2,6 @@ package judge
 
 import (
 	"encoding/json"
-	"slices"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -99,30 +97,6 @@ func TestGuests(t *testing.T) {
 	s.breaks(t, "overlap")
 }
 
-func TestHistoriesAreReadAsTheyAreWritten(t *testing.T) {
-	for _, told := range slices.Concat(correct, correctFeatures, correctTurns, broken, brokenFeatures, brokenTurns) {
-		t.Run(told.name, func(t *testing.T) {
-			s := newStory()
-			told.tell(s)
-			events, file := s.told(), ""
-			for _, e := range events {
-				line, err := json.Marshal(e)
-				require.NoError(t, err)
-				file += string(line) + "\n"
-			}
-			again, err := history.Parse(strings.NewReader(file))
-			require.NoError(t, err)
-			require.Equal(t, Judge(events).Rules, Judge(again).Rules)
-
-			cut, err := history.Parse(strings.NewReader(file[:len(file)-5]))
-			require.NoError(t, err)
-			require.Contains(t, Judge(cut).Named(Broken), "complete", "half of its last line is missing")
-		})
-	}
-	_, err := history.Parse(strings.NewReader("{\n{}\n"))
-	require.ErrorContains(t, err, "line 1")
-}
-
 // A history that does not say what was run cannot be judged: it has no nodes, and no slack.
 func TestHistoryWithoutItsFirstLineIsNotComplete(t *testing.T) {
 	require.Equal(t, []string{"complete"}, Judge(newStory().told()[1:]).Named(Broken))
@@ -146,4 +120,27 @@ func TestStallsAreCounted(t *testing.T) {
 	v = newStory().breaks(t)
 	require.Zero(t, v.Stalls)
 	require.NotContains(t, v.String(), "stalls")
+}
+
+// What is drawn as held is what rules take to be held.
+func TestHolds(t *testing.T) {
+	for ended, tell := range map[string]func(s *story, n int){
+		"expired":                         func(*story, int) {},
+		"released":                        func(s *story, n int) { s.unlock("c1", n, 80, 90) },
+		"released by c2":                  func(s *story, n int) { s.release("c2", "c1", n, 80, 90, "") },
+		"the holder was told of its loss": func(s *story, n int) { s.lost(n, 80) },
+		"an extension found it lost":      func(s *story, n int) { s.on("c1", history.OpExtend, n, 70, 80, history.OutcomeLost) },
+		"the process ended":               func(s *story, n int) { s.dies("c1", 80) },
+	} {
+		s := newStory()
+		tell(s, s.lock("c1", 0, 5, 1, "a"))
+		want := Hold{Client: "c1", Call: 1, From: ms(5), To: ms(80), Ended: ended}
+		switch ended {
+		case "expired":
+			want.To = ms(999)
+		case "the process ended":
+			want.Dead = ms(999)
+		}
+		require.Equal(t, []Hold{want}, Holds(s.told()))
+	}
 }

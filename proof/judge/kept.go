@@ -10,22 +10,21 @@ import (
 // which it did counts. Nodes that are well for a while have their keys, also if they had lost them.
 func keptGoesOn(r *run, f *findings) {
 	repaired(r, f)
-	for _, res := range r.resources {
-		for _, l := range r.byResource[res] {
-			ttl := l.acquired.begin.TTL
-			if !l.kept || l.resources[0] != res || ttl == 0 || len(l.releases) > 0 {
-				continue
-			}
-			for from := l.keptFrom; from+ttl <= l.over; from += ttl {
-				if r.healthy(l.client, from-ttl, from+ttl) {
-					f.facts++
-				}
-			}
-			if l.gone() && l.keptFrom < l.until-ttl/2 && r.ran(l.client, l.lost.At-ttl, l.lost.At) && !r.mayLose(l.client, l.lost.At-2*ttl, l.lost.At) {
+	for _, l := range r.got {
+		ttl := l.acquired.begin.TTL
+		if !l.kept || ttl == 0 || len(l.releases) > 0 {
+			continue
+		}
+		for from := l.keptFrom; from+ttl <= l.over; from += ttl {
+			if r.healthy(l.client, from-ttl, from+ttl) {
 				f.facts++
-				f.violation(place{from: l.got, to: l.lost.At, resource: res, clients: []string{l.client}},
-					"%s was kept alive, its client reached a quorum of healthy nodes, and it was lost at %s", l, at(l.lost.At))
 			}
+		}
+		if l.gone() && l.keptFrom < l.until-ttl/2 && r.ran(l.client, l.lost.At-ttl, l.lost.At) &&
+			!r.mayLose(l.client, l.lost.At-2*ttl, l.lost.At) {
+			f.facts++
+			f.violation(l.place(l.got, l.lost.At),
+				"%s was kept alive, its client reached a quorum of healthy nodes, and it was lost at %s", l, at(l.lost.At))
 		}
 	}
 }
@@ -43,7 +42,7 @@ const misses = 2
 
 // repaired looks at what the nodes had of a kept lock when it had been extended, as again and again before.
 func repaired(r *run, f *findings) {
-	for _, l := range r.locks {
+	for _, l := range r.got {
 		keys := r.keysOf(l)
 		if !l.kept || keys == nil {
 			continue
@@ -76,7 +75,7 @@ func (r *run) missing(f *findings, l *lock, keys []string, c *call, missed map[i
 		}
 		f.facts++
 		if missed[n]++; missed[n] > misses {
-			f.violation(place{from: from, to: t, resource: l.resources[0], clients: []string{l.client}},
+			f.violation(l.place(from, t),
 				"%s (%s) was kept alive, and node %d, which had been well since %s, did not have all of its keys, as at each extension before",
 				l, l.holder, n, at(from))
 		}
@@ -102,4 +101,79 @@ func (r *run) wanted(l *lock, from, to int64) bool {
 			return slices.Contains(l.resources, res)
 		})
 	})
+}
+
+// lossSignal looks at every lock that was kept alive. By Until, its holder has to have unlocked it, or to have been told
+// that it is over. The slack is for a machine that is busy; time in which the process stood still does not count.
+func lossSignal(r *run, f *findings) {
+	for _, l := range r.got {
+		if !l.kept {
+			continue
+		}
+		ended, known := l.heldTo(r)
+		due := l.signalDue(r)
+		switch {
+		case known && !l.exact:
+			continue // It may have been extended without a word.
+		case len(l.unlocks) > 0 && l.unlocks[0].ok() && ended == l.unlocks[0].begin.At:
+			continue // It was held then, and no signal was due. The release's outcome is another rule's.
+		case !known && (r.process(l.client).killed || !l.told || ended <= due):
+			continue // Who was killed may have extended it without a word.
+		}
+		f.facts++
+		if ended > due {
+			p := place{from: l.until, to: ended, resource: l.resources[0], clients: []string{l.client}, since: l.acquired.begin.At}
+			f.violation(p, "the context of %s had not ended before %s, and the lock at %s", l, at(ended), at(l.until))
+		}
+	}
+}
+
+// heldTo is when a hold has ended, by the loss signal or Unlock. If neither is known, it went on as long as its process lived.
+func (l *lock) heldTo(r *run) (end int64, known bool) {
+	end = r.lived(l.client)
+	if l.lost != nil {
+		end, known = l.lost.At, true
+	}
+	if len(l.unlocks) > 0 {
+		end, known = min(end, l.unlocks[0].begin.At), true
+	}
+	return end, known
+}
+
+// signalDue is by when the loss signal has to come: at the end, unless the lock is kept from a later moment on; and as soon as
+// an extension has shown the loss.
+func (l *lock) signalDue(r *run) int64 {
+	end := l.until
+	for _, c := range l.extends {
+		if c.lost() {
+			end = min(end, c.end.At)
+		}
+	}
+	return r.excused(l.client, max(end, l.keptFrom), r.slack(l.client, end))
+}
+
+// holdLimits looks at locks that are kept alive with a max hold or a stop time. By then, the context of the hold has to
+// have ended, or the lock to be unlocked. Max hold counts from the start of the attempt, which nobody else knows.
+func holdLimits(r *run, f *findings) {
+	for _, l := range r.got {
+		c := l.acquired
+		if !l.kept || c.begin.MaxHold == 0 && (c.begin.StopTime == 0 || !l.exact) {
+			continue
+		}
+		limit := l.until - c.begin.StopTime
+		if c.begin.MaxHold > 0 {
+			limit = min(limit, l.got+c.begin.MaxHold)
+		}
+		due := r.excused(l.client, max(limit, l.keptFrom), r.slack(l.client, limit))
+		ended, known := l.heldTo(r)
+		if !known && ended <= due {
+			continue
+		}
+		f.facts++
+		if ended > due {
+			p := place{from: limit, to: ended, resource: l.resources[0], clients: []string{l.client}, since: c.begin.At}
+			f.violation(p, "the hold of %s had to end by %s (max hold %s, stop time %s before %s), and had not at %s", l, at(limit),
+				span(0, c.begin.MaxHold), span(0, c.begin.StopTime), at(l.until), at(ended))
+		}
+	}
 }

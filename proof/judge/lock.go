@@ -10,7 +10,6 @@ import (
 // A lock is one that a call has acquired.
 type lock struct {
 	id
-	number    int // among all locks
 	resources []string
 	fence     int64
 	holder    string // The digest of its token.
@@ -78,14 +77,14 @@ func (r *run) makeLocks() {
 func (r *run) addLock(c *call) {
 	resources := slices.Compact(slices.Sorted(slices.Values(c.begin.Resources)))
 	l := &lock{
-		id: c.id, number: len(r.locks) + 1, resources: resources, fence: c.end.Fence, acquired: c, until: c.end.Until,
+		id: c.id, resources: resources, fence: c.end.Fence, acquired: c, until: c.end.Until,
 		holder: holder(*c.end), asked: c.begin.At, got: c.end.At,
 	}
 	if ttl := c.mostTTL(r); l.until > 0 && ttl > 0 {
 		l.began = min(l.asked, l.until-ttl) // Until is at most a ttl after the start of the attempt.
 		l.asked = min(max(l.asked, l.until-ttl), l.got)
 	}
-	r.locks[l.id], r.byHolder[l.holder] = l, l
+	c.lock, r.byHolder[l.holder], r.got = l, l, append(r.got, l)
 	if c.end.Token != "" {
 		if r.byToken[c.end.Token] != nil {
 			r.strange(c.end, "another lock has this token")
@@ -169,16 +168,55 @@ func (l *lock) settle(r *run) {
 	}
 }
 
+// A Hold is the time for which rules take a lock to be held.
+type Hold struct {
+	Client   string
+	Call     int // That has got it.
+	From, To int64
+	Ended    string // How.
+	// Dead is until when the lock of a process that has ended keeps others out, 0: the process has not ended it.
+	Dead int64
+}
+
+// Holds are those of all locks.
+func Holds(events []history.Event) (all []Hold) {
+	r := newRun(events)
+	for _, l := range r.got {
+		h := Hold{Client: l.client, Call: l.call, From: l.got, To: l.over, Ended: l.endedBecause()}
+		if p := r.process(l.client); p.ended && p.end < h.To {
+			h.To, h.Ended, h.Dead = p.end, "the process ended", h.To
+		}
+		if h.To > h.From {
+			all = append(all, h)
+		}
+	}
+	return all
+}
+
+// endedBecause says what ended the holder's time.
+func (l *lock) endedBecause() string {
+	ends := func(c *call) bool { return c.begin.At == l.over }
+	if i := slices.IndexFunc(l.releases, ends); i >= 0 {
+		return "released by " + l.releases[i].client
+	}
+	switch {
+	case slices.ContainsFunc(l.unlocks, ends):
+		return "released"
+	case l.gone() && l.lost.At == l.over:
+		return "the holder was told of its loss"
+	case slices.ContainsFunc(l.extends, func(c *call) bool { return c.lost() && c.end.At == l.over }):
+		return "an extension found it lost"
+	}
+	return "expired"
+}
+
 // supposed is until when a lock counts as held by a library that does not say: for its ttl; or, if it is kept alive,
 // for as long as the holder's process lives, and does not stand still.
 func (l *lock) supposed(r *run) int64 {
 	if !l.kept {
 		return l.asked + l.acquired.begin.TTL
 	}
-	end := r.end
-	if down, ok := r.down[l.client]; ok {
-		end = down
-	}
+	end := r.process(l.client).end
 	for _, f := range r.faults {
 		if f.name == history.Freeze && f.hits(l.client) && f.to >= l.asked {
 			end = min(end, max(f.from, l.asked))
@@ -197,7 +235,7 @@ func (r *run) contended() (n int) {
 			}
 		}
 	}
-	for _, l := range r.locks {
+	for _, l := range r.got {
 		for _, c := range wanting[l.resources[0]] {
 			if c.begin.At > l.over {
 				break

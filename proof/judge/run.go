@@ -17,7 +17,7 @@ type run struct {
 
 	calls      map[id]*call
 	inOrder    []*call // by when they began
-	locks      map[id]*lock
+	got        []*lock // By when their calls began.
 	byToken    map[string]*lock
 	byHolder   map[string]*lock   // By digests of tokens.
 	byResource map[string][]*lock // by when they were got
@@ -29,12 +29,27 @@ type run struct {
 	faults     []fault
 	votes      map[id][]history.Event // of a call's attempts
 	trail
-	sets    map[string][]int   // The nodes of clients that do not have all.
-	deaf    map[string]bool    // Which clients hear of no release.
-	waiting map[string][]*call // by resource: calls of Lock that waited
-	down    map[string]int64   // when a client's process ended
-	killed  map[string]bool    // which of them ended by something that could cut off what they did
-	odd     []oddity           // what does not fit together
+	processes map[string]*process
+	waiting   map[string][]*call // by resource: calls of Lock that waited
+	odd       []oddity           // what does not fit together
+}
+
+// A process is one of a client's.
+type process struct {
+	set    []int // Its nodes, nil: all.
+	deaf   bool  // It hears of no release.
+	end    int64 // When it ended, or else the run.
+	ended  bool
+	killed bool // By something that could cut off what it did.
+}
+
+func (r *run) process(client string) *process {
+	p := r.processes[client]
+	if p == nil {
+		p = &process{end: r.end}
+		r.processes[client] = p
+	}
+	return p
 }
 
 // An id names a call of a client, or the lock that it acquired.
@@ -48,6 +63,7 @@ type call struct {
 	id
 	begin history.Event
 	end   *history.Event // nil: it has not returned
+	lock  *lock          // nil: it got none
 	wait  int64          // since when it waits, 0: it does not
 }
 
@@ -66,6 +82,7 @@ func (c *call) returned(r *run) int64 {
 
 // A fault is what the conductor did to a node or a client, or to all.
 type fault struct {
+	history.FaultKind
 	name     string
 	client   string
 	node     int // -1: none
@@ -76,9 +93,9 @@ type fault struct {
 
 func newRun(events []history.Event) *run {
 	r := &run{
-		events: events, calls: make(map[id]*call), locks: make(map[id]*lock), byToken: make(map[string]*lock), byHolder: make(map[string]*lock), votes: make(map[id][]history.Event),
-		byResource: make(map[string][]*lock), operations: make(map[string][]history.Event),
-		sets: make(map[string][]int), deaf: make(map[string]bool), waiting: make(map[string][]*call), final: make(map[string]history.Event), down: make(map[string]int64), killed: make(map[string]bool),
+		events: events, calls: make(map[id]*call), byToken: make(map[string]*lock), byHolder: make(map[string]*lock),
+		votes: make(map[id][]history.Event), byResource: make(map[string][]*lock), operations: make(map[string][]history.Event),
+		processes: make(map[string]*process), waiting: make(map[string][]*call), final: make(map[string]history.Event),
 		trail: trail{seen: make(map[site][]*history.Event), gaps: make(map[int][]period), keys: make(map[string][]string)},
 	}
 	for _, e := range events {
@@ -94,7 +111,7 @@ func newRun(events []history.Event) *run {
 		r.readOther(&events[i])
 	}
 	r.readOrder()
-	for _, l := range r.locks {
+	for _, l := range r.got {
 		l.settle(r)
 	}
 	for _, c := range r.inOrder {
@@ -124,12 +141,11 @@ func (r *run) readCall(e *history.Event) {
 		r.calls[c.id] = c
 		r.inOrder = append(r.inOrder, c)
 	case history.Up:
-		if e.Set != nil {
-			r.sets[e.Client] = e.Set
-		}
-		r.deaf[e.Client] = e.Polls
+		p := r.process(e.Client)
+		p.set, p.deaf = e.Set, e.Polls
 	case history.Down:
-		r.down[e.Client], r.killed[e.Client] = e.At, e.Err != ""
+		p := r.process(e.Client)
+		p.end, p.ended, p.killed = e.At, true, e.Err != ""
 	default:
 	}
 }
@@ -153,9 +169,11 @@ func (r *run) readOther(e *history.Event) {
 			r.final[res] = *e
 		}
 	case history.FaultBegin:
-		f := fault{name: e.Fault, client: e.Client, node: -1, from: e.At, to: e.At, begun: e}
-		if f.name == history.Freeze || f.name == "lag" {
-			f.to = r.end // It lasts until its end is written.
+		f := fault{
+			FaultKind: history.Faults[e.Fault], name: e.Fault, client: e.Client, node: -1, from: e.At, to: e.At, begun: e,
+		}
+		if f.Open {
+			f.to = r.end
 		}
 		if e.Node != nil {
 			f.node = *e.Node
@@ -194,7 +212,10 @@ func (r *run) lockOf(e history.Event) *lock {
 		if owner == "" {
 			owner = e.Client
 		}
-		return r.locks[id{owner, e.Lock}]
+		if c := r.calls[id{owner, e.Lock}]; c != nil {
+			return c.lock
+		}
+		return nil
 	}
 	if e.Token != "" {
 		return r.byToken[e.Token]

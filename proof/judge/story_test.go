@@ -166,17 +166,27 @@ func (s *story) keep(client string, lock int, at int64) {
 }
 
 // lost is always c1's, of a lock until 999.
-func (s *story) lost(lock int, at int64) {
-	s.add(history.Event{
-		At: ms(at), Kind: history.Lost, Client: "c1", Lock: lock, Until: ms(999), Outcome: history.OutcomeLost,
-	})
+func (s *story) lost(lock int, at int64) { s.signal(lock, at, 999, history.OutcomeLost) }
+
+// stops has c1 end a hold, whose lock goes on until then.
+func (s *story) stops(lock int, at, until int64) { s.signal(lock, at, until, history.OutcomeCancelled) }
+
+func (s *story) signal(lock int, at, until int64, how string) {
+	s.add(history.Event{At: ms(at), Kind: history.Lost, Client: "c1", Lock: lock, Until: ms(until), Outcome: how})
 }
 
-// stops has c1 end a hold, whose lock goes on.
-func (s *story) stops(lock int, at, until int64) {
-	s.add(history.Event{
-		At: ms(at), Kind: history.Lost, Client: "c1", Lock: lock, Until: ms(until), Outcome: history.OutcomeCancelled,
-	})
+// granted is a lock of c1 on a, from all nodes.
+func (s *story) granted() int {
+	n := s.lock("c1", 0, 5, 1, "a")
+	s.grants("c1", n, 2, 0, 1, 2)
+	return n
+}
+
+// inLine is a lock of c1 on a, and a call of c2 that waits for it.
+func (s *story) inLine() (lock, waits int) {
+	lock, waits = s.lock("c1", 0, 5, 1, "a"), s.ask("c2", 10, "a")
+	s.wait("c2", waits, 15)
+	return lock, waits
 }
 
 func (s *story) operate(kind history.Kind, client string, lock int, res string, from, to, value int64, ok bool) {
@@ -195,34 +205,30 @@ func (s *story) section(client string, lock int, res string, from, value int64) 
 	s.operate(history.Write, client, lock, res, from+2, from+3, value+1, true)
 }
 
+// nobody is for faults of no node.
+const nobody = -1
+
+// fault is one of a client, of a node, or of the way between them.
+func (s *story) fault(name, client string, node int, from, to int64) {
+	e := history.Event{At: ms(from), Kind: history.FaultBegin, Fault: name, Client: client}
+	if node != nobody {
+		e.Node = &node
+	}
+	s.add(e)
+	e.At, e.Kind = ms(to), history.FaultEnd
+	s.add(e)
+}
+
 func (s *story) freeze(client string, from, to int64) {
-	s.add(history.Event{At: ms(from), Kind: history.FaultBegin, Fault: history.Freeze, Client: client})
-	s.add(history.Event{At: ms(to), Kind: history.FaultEnd, Fault: history.Freeze, Client: client})
+	s.fault(history.Freeze, client, nobody, from, to)
 }
 
 // stall is what a process tells of a time in which it did not run.
 func (s *story) stall(client string, from, to int64) {
-	s.add(history.Event{At: ms(from), Kind: history.FaultBegin, Fault: history.Stall, Client: client})
-	s.add(history.Event{At: ms(to), Kind: history.FaultEnd, Fault: history.Stall, Client: client})
+	s.fault(history.Stall, client, nobody, from, to)
 }
 
-// crowd is an overload, until later than all else.
-func (s *story) crowd(from int64) {
-	s.add(history.Event{At: ms(from), Kind: history.FaultBegin, Fault: "crowd"})
-	s.add(history.Event{At: ms(s.ends), Kind: history.FaultEnd, Fault: "crowd"})
-}
-
-// strikes is a fault of a node.
-func (s *story) strikes(name string, node int, from, to int64) {
-	s.add(history.Event{At: ms(from), Kind: history.FaultBegin, Fault: name, Node: &node})
-	s.add(history.Event{At: ms(to), Kind: history.FaultEnd, Fault: name, Node: &node})
-}
-
-// away cuts a client off from a node.
-func (s *story) away(client string, node int, from, to int64) {
-	s.add(history.Event{At: ms(from), Kind: history.FaultBegin, Fault: "away", Client: client, Node: &node})
-	s.add(history.Event{At: ms(to), Kind: history.FaultEnd, Fault: "away", Client: client, Node: &node})
-}
+func (s *story) strikes(name string, node int, from, to int64) { s.fault(name, "", node, from, to) }
 
 // stays is a lock of c1 on a that is kept alive, and extended each half second for six seconds. Its extensions are calls 2
 // to 13. Node 1 does not have it from the first extension on, nor after the one before then.
@@ -335,4 +341,107 @@ func (s *story) breaks(t *testing.T, names ...string) Verdict {
 		require.LessOrEqual(t, x.From, x.To, "%s", x)
 	}
 	return v
+}
+
+// with is a lock that was asked for with options.
+func (s *story) with(client string, from, to, until, fence int64, asks history.Event) int {
+	asks.TTL = ms(until + 1 - from)
+	n := s.begin(client, history.OpLock, from, asks)
+	s.got(client, n, to, until, fence)
+	return n
+}
+
+// permit is one of two, of which there are two in 200 ms.
+func (s *story) permit(client string, slot string, from, to, fence int64) int {
+	asks := history.Event{Resources: []string{"s#" + slot}, Permits: 2, MinHold: ms(200)}
+	return s.with(client, from, to, from+999, fence, asks)
+}
+
+// guarded and wants are always about locks of c1.
+func (s *story) guarded(lock int, from, to int64, ok bool) {
+	s.add(history.Event{
+		At: ms(from), End: ms(to), Kind: history.Guarded, Client: "c1", Lock: lock, Resources: []string{"g"},
+		Fence: s.fences[id{"c1", lock}], OK: ok,
+	})
+}
+
+func (s *story) wants(lock int, at int64, told bool) {
+	s.add(history.Event{At: ms(at), Kind: history.Wanted, Client: "c1", Lock: lock, OK: told})
+}
+
+// held is a lock until 999 that is kept from 6 on.
+func (s *story) held(asks history.Event) int {
+	asks.Resources = []string{"a"}
+	n := s.with("c1", 0, 5, 999, 1, asks)
+	s.keep("c1", n, 6)
+	return n
+}
+
+// asksInTurn has a client wait in line for a, with the option for turns of 50 ms.
+func (s *story) asksInTurn(client string, at int64) int {
+	n := s.begin(client, history.OpLock, at, history.Event{Resources: []string{"a"}, TTL: ms(1000), Turn: ms(50)})
+	s.wait(client, n, at+1)
+	return n
+}
+
+// takes is the lock of such a call. The nodes have the keys of the lock with the number of holder, which is of the same client.
+func (s *story) takes(client string, call, holder int, at, until, fence int64) {
+	s.got(client, call, at, until, fence)
+	s.events[len(s.events)-1].Holder = holderOf(client, holder)
+}
+
+// passes is a turn of c1: its first lock is got at 5, and passed on at each of these times to a call that has waited.
+func (s *story) passes(times ...int64) (calls []int) {
+	calls = append(calls, s.asksInTurn("c1", 0))
+	for range times {
+		calls = append(calls, s.asksInTurn("c1", 2))
+	}
+	s.takes("c1", calls[0], calls[0], 5, 999, 1)
+	for i, at := range times {
+		s.unlock("c1", calls[i], at, at+1)
+		s.add(history.Event{At: ms(at), Kind: history.Passed, Client: "c1", Lock: calls[i]})
+		s.takes("c1", calls[i+1], calls[0], at+1, 999, int64(i)+2)
+	}
+	return calls
+}
+
+// begins has the nodes grant the first lock of a turn, with the fence of its last.
+func (s *story) begins(call int) {
+	s.fences[id{"c1", call}] = 9
+	s.grants("c1", call, 3, 0, 1, 2)
+}
+
+// follows is a lock of c2 after all of these, of which the nodes have nothing any more.
+func (s *story) follows(at, fence int64) {
+	n := s.lock("c2", at, at+5, fence, "a")
+	s.grants("c2", n, at+3, 0, 1, 2)
+	s.unlock("c2", n, at+10, at+15)
+	s.deletes("c2", n, at+12, 0, 1, 2)
+}
+
+// takesTurns has two processes want the same for long, and c1 be followed by next each time.
+func (s *story) takesTurns(next string) {
+	for i := range int64(15) {
+		at, fence := 3000*i, 3*i
+		one, calls := s.asksInTurn("c1", at), make(map[string]int)
+		for _, client := range []string{"c1", "c2"} {
+			calls[client] = s.asksInTurn(client, at+1)
+		}
+		s.takes("c1", one, one, at+200, at+1100, fence+1)
+		s.unlock("c1", one, at+250, at+252)
+		other := map[string]string{"c1": "c2", "c2": "c1"}[next]
+		s.takes(next, calls[next], calls[next], at+255, at+1150, fence+2)
+		s.unlock(next, calls[next], at+400, at+402)
+		s.takes(other, calls[other], calls[other], at+405, at+1300, fence+3)
+		s.unlock(other, calls[other], at+410, at+412)
+	}
+}
+
+// refence gives the lock with that fence another one.
+func (s *story) refence(from, to int64) {
+	for i := range s.events {
+		if s.events[i].Kind == history.Return && s.events[i].Fence == from {
+			s.events[i].Fence = to
+		}
+	}
 }

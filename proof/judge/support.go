@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/seed6c881748/redlock/proof/history"
@@ -17,15 +16,15 @@ const rounding = int64(time.Millisecond)
 // and has them for as long as was said, and for the drift more. So it sees a lock that would exclude nobody even if nobody
 // comes. What was not seen of a node, or what it has lost, counts as good.
 func support(r *run, f *findings) {
-	for _, res := range r.resources {
-		for _, l := range r.byResource[res] {
-			if keys := r.keysOf(l); keys != nil && l.resources[0] == res {
-				r.supported(f, l, keys)
-				for _, c := range append([]*call{l.acquired}, l.extends...) {
-					if c.ok() && c.end.Until > 0 && (c == l.acquired || c.begin.TTL > 0) {
-						r.lasts(f, l, keys, c)
-					}
-				}
+	for _, l := range r.got {
+		keys := r.keysOf(l)
+		if keys == nil {
+			continue
+		}
+		r.supported(f, l, keys)
+		for _, c := range append([]*call{l.acquired}, l.extends...) {
+			if c.ok() && c.end.Until > 0 && (c == l.acquired || c.begin.TTL > 0) {
+				r.lasts(f, l, keys, c)
 			}
 		}
 	}
@@ -51,7 +50,7 @@ func (r *run) supported(f *findings, l *lock, keys []string) {
 					break
 				}
 				if moments = append(moments, e.At); e.At < least && e.Holder == l.holder && e.Op == history.StepRelease {
-					f.violation(place{from: l.acquired.begin.At, to: e.At, resource: l.resources[0], clients: []string{l.client}},
+					f.violation(l.place(l.acquired.begin.At, e.At),
 						"%s (%s) has a min hold until %s, and node %d deleted it at %s", l, l.holder, at(least), n, at(e.At))
 				}
 			}
@@ -60,7 +59,7 @@ func (r *run) supported(f *findings, l *lock, keys []string) {
 	slices.Sort(moments)
 	for _, t := range moments {
 		if good, _ := r.hold(l, keys, t); good < r.quorum(l.client) {
-			f.violation(place{from: l.acquired.begin.At, to: t, resource: l.resources[0], clients: []string{l.client}},
+			f.violation(l.place(l.acquired.begin.At, t),
 				"%s (%s) was held until %s, and at %s only %d nodes had it", l, l.holder, at(over), at(t), good)
 			return
 		}
@@ -100,7 +99,7 @@ func (r *run) lasts(f *findings, l *lock, keys []string, c *call) {
 			good++
 		}
 	}
-	p := place{from: l.acquired.begin.At, to: c.end.At, resource: l.resources[0], clients: []string{l.client}}
+	p := l.place(l.acquired.begin.At, c.end.At)
 	if good < r.quorum(l.client) {
 		f.violation(p, "%s said that %s (%s) has until %s, and only %d nodes keep it until %s, which is so much more as clocks may drift",
 			c, l, l.holder, at(c.end.Until), good, at(least))
@@ -108,44 +107,6 @@ func (r *run) lasts(f *findings, l *lock, keys []string, c *call) {
 		f.violation(p, "%s said that %s (%s) has until %s, and a node had granted it so early that its ttl less the drift is over %s before",
 			c, l, l.holder, at(c.end.Until), span(first, least))
 	}
-}
-
-// released looks at what the nodes had of a lock whose Unlock had just returned nil: a quorum has none of its keys.
-func released(r *run, f *findings) {
-	for _, l := range r.locks {
-		keys := r.keysOf(l)
-		if keys == nil || l.acquired.begin.MinHold > 0 {
-			continue
-		}
-		for _, c := range l.unlocks {
-			if !c.ok() || c.begin.Detail == history.ByDo || l.wentOn(r) {
-				continue
-			}
-			f.facts++
-			if _, left := r.hold(l, keys, c.end.At); r.nodes(l.client)-left < r.quorum(l.client) {
-				f.violation(place{from: c.begin.At, to: c.end.At, resource: l.resources[0], clients: []string{l.client}},
-					"%s returned nil, and %d nodes still had %s (%s)", c, left, l, l.holder)
-			}
-		}
-	}
-}
-
-// keysLeft looks at what each node had left in the end.
-func keysLeft(r *run, f *findings) {
-	for _, e := range r.events {
-		if e.Kind != history.Keys || e.Node == nil {
-			continue
-		}
-		f.facts++
-		if keys := slices.DeleteFunc(slices.Clone(e.Keys), func(key string) bool {
-			return strings.HasPrefix(key, "long:") && slices.ContainsFunc(r.faults, func(x fault) bool { // It may be there again.
-				return x.name == history.Stale && x.node == *e.Node
-			})
-		}); len(keys) > 0 {
-			f.violation(place{from: e.At, to: e.At}, "node %d had %d keys left: %q %s", *e.Node, len(keys), keys, e.Detail)
-		}
-	}
-	leftBehind(r, f)
 }
 
 // endedBy reports whether somebody had begun to release the lock.
@@ -156,6 +117,55 @@ func (l *lock) endedBy(t int64) bool {
 // lostData reports whether a node has lost keys in that time, or with -1 any node.
 func (r *run) lostData(node int, from, to int64) bool {
 	return slices.ContainsFunc(r.faults, func(x fault) bool {
-		return (x.node == node || node < 0) && (x.name == history.Empty || x.name == history.Stale) && x.from <= to && x.to >= from
+		return (x.node == node || node < 0) && x.Forgets && x.from <= to && x.to >= from
 	})
 }
+
+// quarantine looks at nodes that have restarted, and may have forgotten a lock: they give no key to anybody for as long as
+// that lock may be relied on. One that an operator has admitted does so at once.
+func quarantine(r *run, f *findings) {
+	if r.header.MaxTTL == 0 {
+		return
+	}
+	asked := make(map[string]bool) // The resources that are locked with quarantine.
+	for _, c := range r.inOrder {
+		for _, res := range c.begin.Resources {
+			asked[res] = !r.bare(res)
+		}
+	}
+	for _, x := range r.faults {
+		if x.node < 0 || x.name == "rolling" || !x.Abstains || !x.ended && x.name != history.Empty {
+			continue
+		}
+		over := x.from + r.header.MaxTTL - r.header.MaxTTL/50 // By the fastest clock.
+		for at, steps := range r.seen {
+			if at.node == x.node && asked[at.key] {
+				abstains(r, f, x, at, steps, over)
+			}
+		}
+	}
+}
+
+// abstains looks at the steps of one key: nobody gets it between the restart and the end of the quarantine.
+func abstains(r *run, f *findings, x fault, key site, steps []*history.Event, over int64) {
+	before := make(map[string]bool) // Who may have had it.
+	for _, e := range steps {
+		switch {
+		case e.From <= x.to:
+			before[e.Holder] = x.name != history.Empty && e.Op != history.StepAsked
+		case e.At >= over:
+			return
+		case e.Op == history.StepExpire, e.Op == history.StepRelease, e.Op == history.StepAsked, e.Holder == "":
+		default:
+			f.facts++
+			if l := r.byHolder[e.Holder]; e.Op == history.StepGrant || !before[e.Holder] && l != nil && (l.asked > x.to || x.name == history.Empty) {
+				f.violation(place{from: x.from, to: e.At, resource: key.key}, "node %d had restarted at %s, and gave %s to %s at %s (%s): it must abstain for %s",
+					x.node, at(x.to), key.key, e.Holder, at(e.At), e.Op, span(0, r.header.MaxTTL))
+				return
+			}
+		}
+	}
+}
+
+// bare reports whether a resource is locked without quarantine.
+func (r *run) bare(res string) bool { return slices.Contains(r.header.Bare, res) }

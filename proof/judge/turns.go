@@ -11,13 +11,13 @@ import (
 // them by the attempt of the first.
 func (r *run) makeTurns() {
 	of := make(map[string][]*lock)
-	for _, l := range r.locks {
+	for _, l := range r.got {
 		if l.holder != "" {
 			of[l.holder] = append(of[l.holder], l)
 		}
 	}
 	for _, all := range of {
-		slices.SortFunc(all, func(a, b *lock) int { return cmp.Or(cmp.Compare(a.got, b.got), a.number-b.number) })
+		slices.SortStableFunc(all, func(a, b *lock) int { return cmp.Compare(a.got, b.got) })
 		for i, l := range all[1:] {
 			l.from, all[i].to = all[i], l
 			r.passedOn++
@@ -62,13 +62,9 @@ const passedWith = 0.9
 
 // turns looks at each lock that was passed on: the release before it has begun by then, and that is what counts.
 func turns(r *run, f *findings) {
-	for _, c := range r.inOrder {
-		l := r.locks[c.id]
-		if l == nil {
-			continue
-		}
+	for _, l := range r.got {
 		for _, e := range l.releases {
-			if !c.takesPart() {
+			if !l.acquired.takesPart() {
 				break
 			}
 			if f.facts++; e.ok() {

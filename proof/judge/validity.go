@@ -13,13 +13,13 @@ import (
 // Nor is less left of it than the drift explains.
 func validity(r *run, f *findings) {
 	for _, e := range r.events {
-		l := r.lockOf(e)
-		if c := r.calls[id{e.Client, e.Call}]; l == nil && c != nil {
-			if l = r.locks[c.id]; l == nil {
+		l, c := r.lockOf(e), r.calls[id{e.Client, e.Call}]
+		if l == nil && c != nil {
+			if l = c.lock; l == nil {
 				l = r.lockOf(c.begin)
 			}
 		}
-		if c := r.calls[id{e.Client, e.Call}]; e.Kind == history.Return && c != nil && c.begin.Op == history.OpExtend {
+		if e.Kind == history.Return && c != nil && c.begin.Op == history.OpExtend {
 			extended(r, f, l, c)
 		}
 		if e.Kind == history.Return && l != nil && l.id == (id{e.Client, e.Call}) {
@@ -32,7 +32,7 @@ func validity(r *run, f *findings) {
 		case e.Until > 0 && l.acquired.begin.TTL > 0:
 			f.facts++
 			if end := l.latest(r, e.At) + r.header.DriftLeast; e.Until > end {
-				p := place{from: l.acquired.begin.At, to: e.At, resource: l.resources[0], clients: []string{l.client}}
+				p := l.place(l.acquired.begin.At, e.At)
 				f.violation(p, "%s had until %s, as was said at %s: that is %s more than its ttl", l, at(e.Until), at(e.At), span(end, e.Until))
 			}
 		}
@@ -60,7 +60,7 @@ func returned(r *run, f *findings, l *lock) {
 		return
 	}
 	f.facts++
-	p := place{from: c.begin.At, to: c.end.At, resource: l.resources[0], clients: []string{l.client}}
+	p := l.place(c.begin.At, c.end.At)
 	switch {
 	case until <= c.begin.At: // Also where there is none.
 		f.violation(p, "%s began at %s, and its lock had until %s", c, at(c.begin.At), at(until))
@@ -90,7 +90,7 @@ func extended(r *run, f *findings, l *lock, c *call) {
 	if l == nil || !c.ok() || l.acquired.end.Until == 0 || c.end.Until == 0 {
 		return
 	}
-	p := place{from: l.acquired.begin.At, to: c.end.At, resource: l.resources[0], clients: []string{l.client}}
+	p := l.place(l.acquired.begin.At, c.end.At)
 	if slices.ContainsFunc(l.unlocks, func(u *call) bool { return u.end != nil && u.end.At < c.begin.At }) {
 		f.violation(p, "%s succeeded, and %s had been released before the call", c, l)
 	}
@@ -153,4 +153,72 @@ func (l *lock) untilBy(by int64) int64 {
 		}
 	}
 	return until
+}
+
+// bounds looks at every call that has a bound. Time in which the process stood still does not count.
+func bounds(r *run, f *findings) {
+	for _, c := range r.inOrder {
+		var last history.Event // What nodes said to the last attempt of the call.
+		for _, e := range r.votes[c.id] {
+			if e.From >= last.From {
+				last = e
+			}
+		}
+		decided(r, f, c, last)
+		if c.begin.Bound == 0 {
+			continue
+		}
+		due := c.begin.Bound
+		if c.end != nil && c.end.At <= due {
+			f.facts++
+			continue
+		}
+		due += r.slack(c.client, due)
+		due = r.excused(c.client, c.begin.At, due-c.begin.At)
+		p := place{from: c.begin.At, to: c.returned(r), clients: []string{c.client}}
+		if len(c.begin.Resources) > 0 {
+			p.resource = c.begin.Resources[0]
+		}
+		if c.end != nil {
+			f.facts++
+			if c.end.At > due {
+				f.violation(p, "%s had to return by %s, and returned at %s", c, at(due), at(c.end.At))
+			}
+			continue
+		}
+		if ended := r.lived(c.client); ended > due {
+			f.facts++
+			f.violation(p, "%s had to return by %s, and had not at %s", c, at(due), at(ended))
+		}
+	}
+}
+
+// decided looks at a call that got a lock without a fence, which may take more: it waits for no more nodes than a quorum. A
+// quorum that leaves no more of the ttl than the min hold is no lock, and the call goes on with another attempt; so it does when
+// an attempt is given up, whose votes may still come.
+func decided(r *run, f *findings, c *call, e history.Event) {
+	l, need := c.lock, r.quorum(c.client)
+	if l == nil || l.fence > 0 || c.begin.Permits > 0 || l.from != nil {
+		return
+	}
+	var yes []int64
+	for _, v := range e.Votes {
+		if v.Says == "yes" && v.At > 0 {
+			yes = append(yes, v.At)
+		}
+	}
+	if slices.Sort(yes); len(yes) < need {
+		return
+	}
+	by := yes[need-1]
+	slack := r.slack(c.client, by)
+	end := r.ends(c, max(e.From, c.begin.At), c.begin.TTL)
+	if end-by <= c.begin.MinHold+slack || c.begin.MinHold == 0 && end < c.end.Until-2*rounding {
+		return
+	}
+	f.facts++
+	if due := r.excused(c.client, by, slack); c.end.At > due {
+		f.violation(place{from: c.begin.At, to: c.end.At, resource: l.resources[0], clients: []string{c.client}},
+			"%s had %d votes at %s, which is a quorum, and returned at %s", c, need, at(by), at(c.end.At))
+	}
 }

@@ -140,11 +140,13 @@ func write(dir string, texts map[string]string) error {
 
 // copyTree copies the files that git knows, and those that it would not ignore.
 func copyTree(from, to string) error {
-	list, err := git(from, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+	cmd := exec.Command("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+	cmd.Dir = from
+	list, err := cmd.Output()
 	if err != nil {
-		return err
+		return fmt.Errorf("git ls-files: %w", err)
 	}
-	for path := range strings.SplitSeq(strings.TrimSuffix(list, "\x00"), "\x00") {
+	for path := range strings.SplitSeq(strings.TrimSuffix(string(list), "\x00"), "\x00") {
 		text, err := os.ReadFile(filepath.Join(from, path))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // Deleted, and not committed yet.
@@ -154,15 +156,4 @@ func copyTree(from, to string) error {
 		}
 	}
 	return nil
-}
-
-// git returns what a command of git prints in a folder.
-func git(folder string, args ...string) (string, error) {
-	cmd := exec.Command("git", args...)
-	cmd.Dir = folder
-	out, err := cmd.Output()
-	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
-		err = fmt.Errorf("git %s: %w: %s", args[0], err, exit.Stderr)
-	}
-	return string(out), err
 }

@@ -5,7 +5,6 @@
 //	go run ./mutants -subset                  # those that CI runs
 //	go run ./mutants -run 'fences/|quorum'    # those whose names match
 //	go run ./mutants -list                    # their names, and what they break
-//	go run ./mutants -new                     # what is changed in the working tree, as a mutant
 //	go run ./mutants -defects >../docs/generated/defects.md
 //
 // A mutant that no test notices or that does not compile makes it fail; so does a test that fails on the code as it is.
@@ -48,7 +47,6 @@ func run(ctx context.Context, args []string, w io.Writer) error {
 		subset  = flags.Bool("subset", false, "only those that CI runs")
 		list    = flags.Bool("list", false, "list them, and run nothing")
 		defects = flags.Bool("defects", false, "print docs/generated/defects.md, and run nothing")
-		fresh   = flags.Bool("new", false, "print what is changed in the working tree as a mutant, with the tests that notice it")
 	)
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -58,9 +56,6 @@ func run(ctx context.Context, args []string, w io.Writer) error {
 		return err
 	}
 	r := &runner{root: filepath.Dir(filepath.Dir(strings.TrimSpace(string(mod)))), timeout: 10 * time.Minute} // It is run in proof/.
-	if *fresh {
-		return r.suggest(ctx, w)
-	}
 	all, err := readAll(filepath.Join(r.root, "proof", "mutants", "areas"))
 	if err != nil {
 		return err

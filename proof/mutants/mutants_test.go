@@ -2,9 +2,8 @@ package main
 
 import (
 	"errors"
-	"fmt"
-	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -56,17 +55,6 @@ func TestMutantsNameTestsThatThereAre(t *testing.T) {
 				}
 			}
 		}
-	}
-}
-
-func TestMutantsAreToldApart(t *testing.T) {
-	seen := map[string]string{}
-	for _, m := range all(t) {
-		area, _, _ := strings.Cut(m.Name, "/")
-		if other := seen[area+m.What]; other != "" {
-			t.Errorf("%s and %s say the same", other, m.Name)
-		}
-		seen[area+m.What] = m.Name
 	}
 }
 
@@ -196,6 +184,10 @@ func TestRunOfNoMutantFails(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), `"fixes/nosuch"`) {
 		t.Error(err)
 	}
+	var b strings.Builder
+	if err = run(t.Context(), []string{"-list", "-run", "^fixes/"}, &b); err != nil || !strings.HasPrefix(b.String(), "fixes/") {
+		t.Errorf("%v: %s", err, b.String())
+	}
 }
 
 // x is a module of one function, whose test fails if that returns more than 1.
@@ -203,7 +195,7 @@ func x(t *testing.T) *runner {
 	t.Helper()
 	r := &runner{root: t.TempDir(), scratch: t.TempDir(), timeout: time.Minute}
 	if err := write(r.root, map[string]string{
-		"go.mod": "module " + modulePath + "\n\ngo 1.25\n",
+		"go.mod": "module x\n\ngo 1.25\n",
 		"x/x.go": "package x\n\nfunc one() int {\n\treturn 1\n}\n",
 		"x/x_test.go": "package x\n\nimport \"testing\"\n\n" +
 			"func TestX(t *testing.T) {\n\tif one() > 1 {\n\t\tt.Error(\"more\")\n\t}\n}\n",
@@ -244,125 +236,18 @@ func TestMutantsAreKilledOrNot(t *testing.T) {
 	}
 }
 
-// commit makes a repository of a folder, and commits all that is there.
-func commit(t *testing.T, folder string) {
-	t.Helper()
-	for _, args := range [][]string{
-		{"init", "-q"}, {"add", "."}, {"-c", "user.name=x", "-c", "user.email=x@example.com", "commit", "-qm", "x"},
-	} {
-		if _, err := git(folder, args...); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
-func TestChangeIsWrittenAsAMutant(t *testing.T) {
+func TestMutantIsTriedInACopyOrOnlyCompiled(t *testing.T) {
 	r := x(t)
-	commit(t, r.root)
-	if err := r.suggest(t.Context(), t.Output()); err == nil || !strings.Contains(err.Error(), "nothing is changed") {
-		t.Error(err)
+	if out, err := exec.Command("git", "init", "-q", r.root).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
 	}
-	changed := "// Package x says more.\npackage x\n\nfunc one() int {\n\tzero()\n\treturn 2\n}\n\nfunc zero() {}\n"
-	if err := write(r.root, map[string]string{"x/x.go": changed}); err != nil {
-		t.Fatal(err)
-	}
-	var b strings.Builder
-	if err := r.suggest(t.Context(), &b); err != nil {
-		t.Fatal(err)
-	}
-	ms, err := parse("area", "# x\n"+b.String())
-	if err != nil {
-		t.Fatal(b.String(), err)
-	}
-	if _, err = git(r.root, "checkout", "-q", "."); err != nil {
-		t.Fatal(err)
-	}
-	got, err := ms[0].changed(r.root)
-	if err != nil || got["x/x.go"] != changed {
-		t.Errorf("%v\n%s\n%s", err, b.String(), got["x/x.go"])
-	}
-	if names := ms[0].Tests; len(names) != 1 || names[0].Package != "./x" || !slices.Equal(names[0].Names, []string{"TestX"}) {
-		t.Error(names)
-	}
-	if err := write(r.root, map[string]string{"x/x.go": strings.Replace(changed, "2", "0", 1)}); err != nil {
-		t.Fatal(err)
-	}
-	if err := r.suggest(t.Context(), t.Output()); err == nil || !strings.Contains(err.Error(), "no test has noticed it") {
-		t.Error(err)
-	}
-}
-
-// Whatever is changed in a file, the mutant that is printed makes the same of it.
-func TestAnyChangeOfLinesIsWrittenAsAMutant(t *testing.T) {
-	const files = 300
-	r, random := &runner{root: t.TempDir()}, rand.New(rand.NewPCG(1, 2))
-	alphabet := []string{"a", "\ta", "  a", " b", "\t\tb", "", "}", "-c", "\t"}
-	text := func(lines []string) string { return strings.Join(lines, "\n") }
-	line := func() string { return alphabet[random.IntN(len(alphabet))] }
-	name := func(i int) string { return fmt.Sprint(i, []string{".go", ".md"}[i%2]) }
-	was := map[string][]string{}
-	texts := map[string]string{}
-	for i := range files {
-		lines := make([]string, random.IntN(14))
-		for j := range lines {
-			lines[j] = line()
-		}
-		was[name(i)], texts[name(i)] = lines, text(lines)
-	}
-	if err := write(r.root, texts); err != nil {
-		t.Fatal(err)
-	}
-	commit(t, r.root)
-	for file, lines := range was {
-		is := slices.Clone(lines)
-		for range 1 + random.IntN(4) {
-			at := random.IntN(len(is) + 1)
-			is = slices.Replace(is, at, min(len(is), at+random.IntN(3)), slices.Repeat([]string{line()}, random.IntN(3))...)
-		}
-		if text(is) == text(lines) {
-			continue
-		}
-		m := &mutant{}
-		err := errors.Join(write(r.root, map[string]string{file: text(is)}), r.difference(m, file))
-		if err != nil {
-			t.Errorf("%q, %q: %v", lines, is, err)
-			continue
-		}
-		ms, err := parse("area", strings.TrimSuffix(head, "in ")+m.text())
-		if err != nil {
-			t.Fatalf("%v\n%s", err, m.text())
-		}
-		if got, err := ms[0].edit(file, strings.Split(text(lines), "\n")); err != nil || got != text(is) {
-			t.Errorf("%q, %q: %q: %v\n%s", lines, is, got, err, m.text())
-		}
-	}
-}
-
-// It would be a mutant of less than what was broken.
-func TestNewAndDeletedFilesAreNoMutant(t *testing.T) {
-	for name, change := range map[string]func(r *runner) error{
-		"x/new.go": func(r *runner) error { return write(r.root, map[string]string{"x/new.go": "package x\n"}) },
-		"x/x.lua": func(r *runner) error {
-			_, err := git(r.root, "add", "x/x.lua")
-			return err
-		},
-		"x/x.go": func(r *runner) error {
-			return os.Rename(filepath.Join(r.root, "x/x.go"), filepath.Join(r.root, "x/y.go"))
-		},
-	} {
-		r := x(t)
-		commit(t, r.root)
-		if name == "x/x.lua" {
-			if err := write(r.root, map[string]string{name: "return 1\n"}); err != nil {
-				t.Fatal(err)
-			}
-		}
-		err := errors.Join(change(r), write(r.root, map[string]string{"x/x_test.go": "package x\n"}))
+	for about, want := range map[string]outcome{"test ./x TestX\ncopied yes": killed, "survives nobody looks": explained} {
+		ms, err := parse("a", "# x\n## x: y\n"+about+"\nin x/x.go\n-return 1\n+return 2\n")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := r.suggest(t.Context(), t.Output()); err == nil || !strings.Contains(err.Error(), name) {
-			t.Errorf("%s: %v", name, err)
+		if got := r.try(t.Context(), ms[0]); got.Outcome != want {
+			t.Errorf("%s: %s: %s", about, got.Outcome, got.Failure)
 		}
 	}
 }

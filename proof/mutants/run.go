@@ -118,14 +118,14 @@ type verdict struct {
 	broken string // why there was no run
 }
 
-// test runs some tests of one package, or all. A test that hangs until the timeout has failed; on a busy machine, that
+// test runs some tests of one package. A test that hangs until the timeout has failed; on a busy machine, that
 // alone says nothing of the code.
 func (r *runner) test(ctx context.Context, module string, t tests, env, args []string) verdict {
-	args = append([]string{"test", "-json", "-short", "-p=1", "-count=1", "-vet=off", "-ldflags=-s -w", "-timeout=" + r.timeout.String()}, args...)
-	if len(t.Names) > 0 {
-		args = append(args, "-run=^("+strings.Join(t.Names, "|")+")$")
-	}
-	cmd := exec.CommandContext(ctx, "go", append(args, t.Package)...)
+	args = append([]string{
+		"test", "-json", "-short", "-p=1", "-count=1", "-vet=off", "-ldflags=-s -w", "-timeout=" + r.timeout.String(),
+	}, args...)
+	args = append(args, "-run=^("+strings.Join(t.Names, "|")+")$", t.Package)
+	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir, cmd.Env, cmd.WaitDelay = module, append(os.Environ(), env...), 10*time.Second
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr

@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/seed6c881748/redlock/proof/history"
+	"github.com/seed6c881748/redlock/proof/judge"
 )
 
 // A builder makes a scene of events, which it gets in the order of their times.
@@ -120,7 +122,7 @@ func (b *builder) add(e history.Event) {
 		if c := b.calls[ref{e.Client, e.Call}]; c != nil {
 			c.Waits = micro(e.At)
 		}
-	case history.Keep, history.Lost, history.Enter, history.Leave, history.Read, history.Write:
+	case history.Lost, history.Enter, history.Leave, history.Read, history.Write:
 		if t := b.threadOf(e); t != nil {
 			b.ofLock(t, e)
 		}
@@ -166,14 +168,6 @@ func (b *builder) call(e history.Event) {
 	default: // Another process's lock.
 		c.Thread = b.newThread(e, c.Of.Set)
 	}
-	if c.Of != nil && c.Of.lock != nil && (e.Op == history.OpUnlock || e.Op == history.OpRelease) {
-		c.Of.lock.told(micro(e.Until))
-		how := "released"
-		if c.Thread != c.Of {
-			how += " by " + e.Client
-		}
-		c.Of.lock.over(micro(e.At), how)
-	}
 	b.calls[ref{e.Client, e.Call}], b.Calls = c, append(b.Calls, c)
 	c.Thread.reach(c.From)
 }
@@ -190,14 +184,6 @@ func (b *builder) ret(e history.Event) {
 		return
 	}
 	c.Outcome = b.text(textOK)
-	switch e.Op {
-	case history.OpLock, history.OpTryLock:
-		c.Thread.lock = &lock{acquired: c.To, until: c.Until}
-	case history.OpExtend:
-		if c.Of != nil && c.Of.lock != nil {
-			c.Of.lock.renewals = append(c.Of.lock.renewals, renewal{c.To, c.Until})
-		}
-	}
 }
 
 func (b *builder) votes(e history.Event) {
@@ -228,17 +214,9 @@ func (b *builder) votes(e history.Event) {
 func (b *builder) ofLock(t *thread, e history.Event) {
 	at, to := micro(e.At), micro(max(e.At, e.End))
 	t.reach(to)
-	l := t.lock
-	if l == nil {
-		l = &lock{} // Of a history that is not whole.
-	}
-	l.told(micro(e.Until))
 	switch e.Kind {
-	case history.Keep:
-		l.kept = true
 	case history.Lost:
 		b.Losses = append(b.Losses, []any{&t.number, at, b.text(e.Err)})
-		l.over(at, "the holder was told of its loss")
 	case history.Enter:
 		t.inside = &section{t, at, -1}
 		b.Sections = append(b.Sections, t.inside)
@@ -253,5 +231,117 @@ func (b *builder) ofLock(t *thread, e history.Event) {
 			resource = b.resource(e.Resources[0])
 		}
 		b.Accesses = append(b.Accesses, []any{&t.number, b.text(string(e.Kind)), resource, at, to, e.Value, e.Fence, ok})
+	}
+}
+
+// upOrDown begins or ends a process; with it ends what its locks do, though not how long they keep others out.
+func (b *builder) upOrDown(e history.Event) {
+	at := micro(e.At)
+	if e.Kind == history.Up {
+		l := &life{b.lanes[clientLane(e.Client)], at, -1, b.text(e.Client), 0}
+		b.lives[e.Client], b.Lives = l, append(b.Lives, l)
+		return
+	}
+	if l := b.lives[e.Client]; l != nil {
+		l.To, l.Ended = at, b.text(e.Err)
+	}
+	process := b.text(e.Client)
+	for _, t := range b.Threads {
+		if t.Process == process {
+			t.leave(at)
+		}
+	}
+}
+
+func (b *builder) fault(e history.Event) {
+	name := laneOfAll
+	switch {
+	case e.Node != nil && *e.Node >= 0:
+		name = nodeLane(*e.Node)
+	case e.Client != "":
+		name = clientLane(e.Client)
+	}
+	key, at := e.Fault+" of "+name, micro(e.At)
+	if e.Kind == history.FaultBegin {
+		if e.Detail == "" || strings.HasPrefix(e.Detail, e.Fault+" of ") {
+			e.Detail = history.Faults[e.Fault].Says // The other says no more than name, lane and times.
+		}
+		f := &fault{b.lanes[name], at, -1, b.text(e.Fault), b.text(e.Detail)}
+		b.Faults, b.open[key] = append(b.Faults, f), append(b.open[key], f)
+		return
+	}
+	if begun := b.open[key]; len(begun) > 0 {
+		begun[0].To = at
+		b.open[key] = begun[1:]
+	}
+}
+
+// violation is marked over the lanes of its clients, or over all if it names none.
+func (b *builder) violation(x judge.Violation) {
+	m := mark{From: micro(x.From), To: micro(max(x.From, x.To)), Rule: x.Rule, Text: x.Sentence, Lanes: []int{}, Of: -1}
+	if x.Resource != "" {
+		m.Of = b.resource(x.Resource)
+	}
+	for _, c := range x.Clients {
+		if n, ok := b.lanes[clientLane(c)]; ok && !slices.Contains(m.Lanes, n) {
+			m.Lanes = append(m.Lanes, n)
+		}
+	}
+	b.Violations = append(b.Violations, m)
+}
+
+// finish computes what needs the whole history.
+func (b *builder) finish(holds []judge.Hold, violations []judge.Violation) {
+	for _, h := range holds {
+		t := b.threads[ref{h.Client, h.Call}]
+		x := hold{Thread: t, From: micro(h.From), To: micro(h.To), Ended: b.text(h.Ended), Dead: -1}
+		if h.Dead > 0 {
+			x.Dead = micro(h.Dead)
+		}
+		b.Holds = append(b.Holds, x)
+		t.reach(max(x.To, x.Dead))
+		b.End = max(b.End, x.To)
+	}
+	b.endPending()
+	b.makeTracks()
+	for _, x := range violations {
+		b.violation(x)
+	}
+}
+
+// endPending lets the threads of calls that did not return last as long as their process.
+func (b *builder) endPending() {
+	ends := map[int]int64{}
+	for _, l := range b.Lives {
+		ends[l.Process] = cmp.Or(max(l.To, 0), b.End)
+	}
+	for _, c := range b.Calls {
+		if end, ok := ends[c.Thread.Process]; ok && c.To < 0 {
+			c.Thread.reach(end)
+		}
+	}
+}
+
+// makeTracks puts the threads of a lane beside each other, and numbers them in the order in which they are drawn.
+func (b *builder) makeTracks() {
+	slices.SortStableFunc(b.Threads, func(x, y *thread) int { return cmp.Compare(x.From, y.From) })
+	free := make([][]int64, len(b.Lanes)) // By lane and track: from when on.
+	for _, t := range b.Threads {
+		tracks := free[t.Lane]
+		t.Track = slices.IndexFunc(tracks, func(at int64) bool { return at <= t.From })
+		if t.Track < 0 {
+			t.Track = len(tracks)
+			free[t.Lane] = append(tracks, 0)
+		}
+		free[t.Lane][t.Track] = t.To + 1
+	}
+	for i, tracks := range free {
+		b.Lanes[i].Tracks = len(tracks)
+	}
+	slices.SortStableFunc(b.Threads, func(x, y *thread) int {
+		return cmp.Or(cmp.Compare(x.Lane, y.Lane), cmp.Compare(x.Track, y.Track), cmp.Compare(x.From, y.From))
+	})
+	for i, t := range b.Threads {
+		t.number = i
 	}
 }

@@ -48,7 +48,6 @@ type thread struct {
 	Process     int // A text: the client with the number of its process.
 
 	number int      // Among all, once they are in order.
-	lock   *lock    // If there is one.
 	inside *section // That is open.
 }
 
@@ -69,7 +68,7 @@ type call struct {
 	number int
 }
 
-// A hold is a time in which the lock was held.
+// A hold is the time in which a lock was held.
 type hold struct {
 	Thread   *thread
 	From, To int64
@@ -153,6 +152,6 @@ func newScene(events []history.Event, violations []judge.Violation) *scene {
 	for _, e := range ordered {
 		b.add(e)
 	}
-	b.finish(violations)
+	b.finish(judge.Holds(ordered), violations)
 	return &b.scene
 }

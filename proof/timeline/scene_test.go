@@ -23,61 +23,6 @@ func held() []history.Event {
 	}
 }
 
-// A time is a hold as a reader sees it.
-type lasts struct {
-	From, To int64
-	How      string
-	Dead     int64
-}
-
-func TestHolds(t *testing.T) {
-	extend := func(at, back, until int64) []history.Event {
-		return []history.Event{
-			{At: at * us, Kind: history.Call, Client: "c1", Op: history.OpExtend, Call: 2, Lock: 1},
-			{At: back * us, Kind: history.Return, Client: "c1", Op: history.OpExtend, Call: 2, OK: true, Until: until * us},
-		}
-	}
-	for name, tt := range map[string]struct {
-		then []history.Event
-		want []lasts
-	}{
-		"it expires":          {nil, []lasts{{20, 500, "expired", -1}}},
-		"released":            {[]history.Event{{At: 90 * us, Kind: history.Call, Client: "c1", Op: history.OpUnlock, Call: 2, Lock: 1}}, []lasts{{20, 90, "released", -1}}},
-		"released by another": {[]history.Event{{At: 90 * us, Kind: history.Call, Client: "c2.3", Op: history.OpRelease, Call: 9, Lock: 1, Owner: "c1"}}, []lasts{{20, 90, "released by c2.3", -1}}},
-		"another's lock":      {[]history.Event{{At: 90 * us, Kind: history.Call, Client: "c2", Op: history.OpUnlock, Call: 9, Lock: 1}}, []lasts{{20, 500, "expired", -1}}},
-		"lost":                {[]history.Event{{At: 80 * us, Kind: history.Lost, Client: "c1", Lock: 1}}, []lasts{{20, 80, "the holder was told of its loss", -1}}},
-		"lost, then released": {[]history.Event{
-			{At: 80 * us, Kind: history.Lost, Client: "c1", Lock: 1},
-			{At: 90 * us, Kind: history.Call, Client: "c1", Op: history.OpUnlock, Call: 2, Lock: 1},
-		}, []lasts{{20, 80, "the holder was told of its loss", -1}}},
-		"extended":                {extend(100, 110, 900), []lasts{{20, 900, "expired", -1}}},
-		"extended too late":       {extend(100, 600, 900), []lasts{{20, 500, "expired", -1}, {600, 900, "expired", -1}}},
-		"its process ended":       {[]history.Event{{At: 70 * us, Kind: history.Down, Client: "c1"}}, []lasts{{20, 70, "the process ended", 500}}},
-		"another's process ended": {[]history.Event{{At: 70 * us, Kind: history.Down, Client: "c1.2"}}, []lasts{{20, 500, "expired", -1}}},
-		"kept, then released": {[]history.Event{
-			{At: 21 * us, Kind: history.Keep, Client: "c1", Lock: 1},
-			{At: 800 * us, Kind: history.Call, Client: "c1", Op: history.OpUnlock, Call: 2, Lock: 1, Until: 950 * us},
-		}, []lasts{{20, 800, "released", -1}}},
-		"until nobody says when": {[]history.Event{
-			{At: 30 * us, Kind: history.Return, Client: "c1", Op: history.OpLock, Call: 1, OK: true},
-			{At: 800 * us, Kind: history.Call, Client: "c1", Op: history.OpUnlock, Call: 2, Lock: 1},
-		}, []lasts{{30, 800, "released", -1}}},
-		"kept, then killed": {[]history.Event{
-			{At: 21 * us, Kind: history.Keep, Client: "c1", Lock: 1},
-			{At: 800 * us, Kind: history.Down, Client: "c1"},
-		}, []lasts{{20, 800, "the process ended", 800}}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := newScene(append(held(), tt.then...), nil)
-			var got []lasts
-			for _, h := range s.Holds {
-				got = append(got, lasts{h.From, h.To, s.Texts[h.Ended], h.Dead})
-			}
-			assert.Equal(t, tt.want, got)
-		})
-	}
-}
-
 func TestTracksDoNotOverlap(t *testing.T) {
 	var events []history.Event
 	for call, at := range []int64{10, 15, 30, 45, 100} { // Each lasts for 20: the third and fourth find free tracks.
@@ -150,14 +95,17 @@ func (s *scene) number(t *testing.T, text string) int {
 	return 0
 }
 
-// What was cut short, or is not whole, is drawn as far as it goes.
+// What was cut short, is not whole, or makes no sense is drawn as far as it goes: whoever wrote it, there is a page.
 func TestHistoriesThatAreNotWhole(t *testing.T) {
-	for name, events := range map[string][]history.Event{
-		"nothing":           nil,
-		"no header":         held(),
-		"no call":           held()[1:],
-		"no return":         held()[:1],
-		"lock unknown":      {{At: 5, Kind: history.Call, Client: "c1", Op: history.OpUnlock, Call: 4, Lock: 3}, {At: 6, Kind: history.Enter, Client: "c1", Lock: 3}},
+	all := map[string][]history.Event{
+		"nothing":   nil,
+		"no header": held(),
+		"no call":   held()[1:],
+		"no return": held()[:1],
+		"lock unknown": {
+			{At: 5, Kind: history.Call, Client: "c1", Op: history.OpUnlock, Call: 4, Lock: 3},
+			{At: 6, Kind: history.Enter, Client: "c1", Lock: 3},
+		},
 		"leave only":        append(held(), history.Event{At: 30 * us, Kind: history.Leave, Client: "c1", Lock: 1}),
 		"end of no fault":   {{At: 5, Kind: history.FaultEnd, Fault: "kill", Client: "c1"}},
 		"votes of no call":  {{At: 5, Kind: history.Votes, Client: "c1", Call: 5, Votes: []history.Vote{{Node: 1}}}},
@@ -165,22 +113,14 @@ func TestHistoriesThatAreNotWhole(t *testing.T) {
 		"an odd client":     {{At: 5, Kind: history.Up, Client: "c1.x"}, {At: 6, Kind: history.Up, Client: "."}},
 		"register of none":  {{At: 5, Kind: history.Register}},
 		"write of no field": append(held(), history.Event{At: 30 * us, Kind: history.Write, Client: "c1", Lock: 1}),
-	} {
-		t.Run(name, func(t *testing.T) {
-			_, err := json.Marshal(newScene(events, nil))
-			require.NoError(t, err)
-		})
 	}
-}
-
-// Whoever wrote the history, there is a page.
-func TestHistoriesThatMakeNoSense(t *testing.T) {
 	nowhere := -1
 	for _, kind := range []history.Kind{history.Call, history.Up, history.FaultBegin, history.Votes, history.Keys} {
 		e := history.Event{Kind: kind, Op: history.OpLock, Node: &nowhere, Votes: []history.Vote{{Node: -1, Says: "yes"}}}
-		events := append(held(), e, history.Event{Kind: history.Votes, Client: "c1", Call: 1, Votes: e.Votes})
-		for _, some := range [][]history.Event{{e}, {e, e}, events} {
-			require.NoError(t, Write(io.Discard, some, judge.Judge(some)), "%s", kind)
-		}
+		votes := history.Event{Kind: history.Votes, Client: "c1", Call: 1, Votes: e.Votes}
+		all["nowhere, "+string(kind)] = append(held(), e, e, votes)
+	}
+	for name, events := range all {
+		require.NoError(t, Write(io.Discard, events, judge.Judge(events)), name)
 	}
 }

@@ -2,6 +2,7 @@
 package timeline
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"embed"
 	"encoding/base64"
@@ -11,6 +12,9 @@ import (
 	"html/template"
 	"io"
 	"io/fs"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/seed6c881748/redlock/internal/pages"
 	"github.com/seed6c881748/redlock/proof/history"
@@ -21,7 +25,7 @@ import (
 var files embed.FS
 
 // The script is one, in files that each have one idea. What other pages have, too, comes first.
-var scripts = []string{"data", "view", "draw", "lanes", "overview", "panel", "input"}
+var scripts = []string{"view", "lanes", "panel", "input"}
 
 var layout = template.Must(template.New("page.html").Funcs(template.FuncMap{
 	"number": number,
@@ -45,9 +49,8 @@ func Write(w io.Writer, events []history.Event, v judge.Verdict) error {
 		err = c.embed()
 	}
 	if err == nil {
-		c.header(events)
+		c.header()
 		c.lanes(s)
-		c.faults(s)
 		err = layout.Execute(w, c)
 	}
 	if err != nil {
@@ -82,3 +85,82 @@ func digest(text []byte) string {
 	sum := sha256.Sum256(text)
 	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
 }
+
+// content is what the template gets. Names and errors are text in it, which the template escapes; in Data it is
+// json.Marshal that does.
+type content struct {
+	Policy string
+	Style  template.CSS
+	Script template.JS
+	Data   template.JS
+
+	Title   string
+	Length  string
+	Facts   []fact
+	Verdict judge.Verdict
+	Clients int // As many as have lanes.
+	Hits    int // Faults.
+}
+
+// A fact is a line of the header.
+type fact struct{ Name, Value string }
+
+// header fills in what the first line says.
+func (c *content) header() {
+	r := c.Verdict.Run
+	c.Title = cmp.Or(r.Library, "redlock") + " under faults"
+	c.Facts = []fact{{"seed", fmt.Sprint(r.Seed)}, {"course", r.Course}, {"commit", r.Commit}, {"started", r.Started}}
+	for _, name := range slices.Sorted(maps.Keys(r.Versions)) {
+		version, _, _ := strings.Cut(r.Versions[name], " sha=") // What servers say of their build is long.
+		c.Facts = append(c.Facts, fact{name, version})
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.Settings)) {
+		c.Facts = append(c.Facts, fact{name, r.Settings[name]})
+	}
+	c.Facts = slices.DeleteFunc(c.Facts, func(f fact) bool { return f.Value == "" })
+}
+
+// Says is the outcome in a few words.
+func (c content) Says() string {
+	switch total := c.Verdict.Total(); total {
+	case 0:
+		return "no promise was broken"
+	case 1:
+		return "1 violation of a promise"
+	default:
+		return fmt.Sprint(total, " violations of promises")
+	}
+}
+
+// lanes counts the clients that are drawn, and the faults. A run may have more clients than it says, such as one that
+// no fault disturbs.
+func (c *content) lanes(s *scene) {
+	for _, l := range s.Lanes {
+		if l.Kind == "client" {
+			c.Clients++
+		}
+	}
+	for _, f := range s.Faults {
+		if s.Texts[f.Name] != history.Stall { // Nobody made it.
+			c.Hits++
+		}
+	}
+}
+
+// length formats a time that need not be exact.
+func length(us int64) string {
+	if us >= 120e6 {
+		return fmt.Sprintf("%.0f minutes", float64(us)/60e6)
+	}
+	return fmt.Sprintf("%.0f s", float64(us)/1e6)
+}
+
+// number sets thousands apart.
+func number(n int) string {
+	if n < 1000 {
+		return fmt.Sprint(n)
+	}
+	return fmt.Sprintf("%s\u202f%03d", number(n/1000), n%1000)
+}
+
+func seconds(us int64) string { return fmt.Sprintf("%.3f s", float64(us)/1e6) }

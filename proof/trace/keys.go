@@ -1,12 +1,7 @@
 package trace
 
 import (
-	"crypto/rand"
-	"crypto/sha1"
-	"encoding/hex"
 	"fmt"
-	"regexp"
-	"strconv"
 	"strings"
 	"time"
 
@@ -26,7 +21,6 @@ type keys struct {
 	read   func(name string)   // Has a key read: found gets what it is.
 
 	all    map[string]*key
-	lines  map[string]*waiting
 	counts map[string]int64 // The counters of fences, by the keys of their locks, as far as they are known.
 
 	from, to int64 // Between these, by the server's clock, the command of this line was carried out.
@@ -36,7 +30,13 @@ type keys struct {
 	client   string          // Whose it is.
 	multi    map[string]bool // Clients that have begun a transaction, whose commands see the time at which it is carried out.
 	digests  map[string]bool // Of the request's arguments, nil until they are needed.
-	released string          // The key that was deleted last.
+}
+
+func newKeys(step func(history.Event), read func(name string)) keys {
+	return keys{
+		step: step, read: read,
+		all: make(map[string]*key), counts: make(map[string]int64), multi: make(map[string]bool),
+	}
 }
 
 // A key is what is known of one.
@@ -57,28 +57,6 @@ const (
 	own      = "__redlock__:"
 	counters = own + "f:"
 )
-
-// salt makes digests of short values worth nothing to others: from a code of six digits and its digest the code would follow.
-var salt = rand.Text()
-
-// Digest is what stands for a token wherever it is shown. redlock's holders have the same.
-func Digest(token string) string {
-	if len(token) < 16 {
-		token = salt + token
-	}
-	sum := sha1.Sum([]byte(token))
-	return hex.EncodeToString(sum[:])[:12]
-}
-
-var labelled = regexp.MustCompile(`^[0-9a-f]{32} owner=(.{1,128})$`)
-
-// label is the one in a value, "" if it has none.
-func label(value string) string {
-	if found := labelled.FindStringSubmatch(value); found != nil {
-		return found[1]
-	}
-	return ""
-}
 
 // What a key is, as far as that is known.
 type presence int
@@ -102,127 +80,6 @@ func (k *keys) is(x *key) presence {
 	return unknown
 }
 
-// carry follows a command. All commands of a script see the time at which it began, and so do those of a transaction.
-func (k *keys) carry(l line) {
-	command := strings.ToUpper(l.args[0])
-	if !l.script {
-		if !k.multi[l.client] || l.client != k.client {
-			k.from = min(k.last, l.at)
-		}
-		k.request, k.client, k.digests, k.released = l.args, l.client, nil, ""
-		k.number++
-	}
-	if k.last-l.at > ms { // A key that had expired and that nobody has looked at since is there again.
-		k.step(history.Event{Op: history.StepSet})
-		k.reread()
-	}
-	k.to, k.last = max(k.last, l.at), l.at
-	switch command {
-	case "MULTI":
-		k.multi[l.client] = true
-	case "EXEC", "DISCARD":
-		delete(k.multi, l.client)
-	case "FLUSHALL":
-		k.flush()
-	case "SWAPDB":
-		k.reread()
-	default:
-		if l.db == k.db {
-			k.follow(command, append(l.args[1:], "", "", ""), l.script) // So that none need be counted.
-		}
-	}
-}
-
-// follow follows a command on keys of this database.
-func (k *keys) follow(command string, args []string, script bool) {
-	switch command {
-	case "ZADD", "ZREM", "ZPOPMIN":
-		k.wait(command, args)
-	case "SET":
-		k.wait(command, args)
-		k.set(args[0], args[1], args[2:], script)
-	case "DEL", "UNLINK":
-		for _, name := range args {
-			k.wait(command, []string{name})
-			k.del(name)
-		}
-	case "DELIFEQ", "DELEX": // Of a release without a script. If it has found another value, nothing was done.
-		switch x := k.all[args[0]]; {
-		case x != nil && k.names(x.holder) && (command == "DELIFEQ" || strings.EqualFold(args[1], "IFEQ")):
-			k.del(args[0])
-		case x != nil && (!x.known || command == "DELEX" && !strings.EqualFold(args[1], "IFEQ")):
-			k.other(args[:1])
-		}
-	case "PEXPIRE", "EXPIRE":
-		k.wait(command, args)
-		n, err := strconv.ParseInt(args[1], 10, 64)
-		unit := map[string]int64{"PEXPIRE": ms, "EXPIRE": 1e9}[command]
-		switch {
-		case err != nil: // The server has refused it.
-		case args[2] != "":
-			k.other(args)
-		case n > 0:
-			k.expire(args[0], n*unit)
-		default:
-			k.del(args[0])
-		}
-	case "FLUSHDB":
-		k.flush()
-	default:
-		if !strings.HasPrefix(command, "EVAL") && !strings.HasPrefix(command, "FCALL") {
-			k.other(args)
-		}
-	}
-}
-
-func number(arg string) int64 {
-	n, _ := strconv.ParseInt(arg, 10, 64)
-	return n
-}
-
-// An option of SET that gives the key an end, its unit, and whether it is an instant.
-var ends = map[string]struct {
-	unit  int64
-	fixed bool
-}{"PX": {ms, false}, "EX": {1e9, false}, "PXAT": {ms, true}, "EXAT": {1e9, true}}
-
-// set follows SET name value and options.
-func (k *keys) set(name, value string, options []string, script bool) {
-	var life int64
-	free, known := false, true // It is to be done only if the key is free, and what it does is known.
-	for i := 0; options[i] != ""; i++ {
-		option := strings.ToUpper(options[i])
-		end, ok := ends[option]
-		switch {
-		case option == "NX":
-			free = true
-		case ok:
-			if life = number(options[i+1]) * end.unit; end.fixed {
-				life -= k.last
-			}
-			i++
-			known = known && life > 0
-		case option != "GET":
-			known = false
-		}
-	}
-	x := k.all[name]
-	switch {
-	case strings.Contains(name, counters):
-		k.count(name, number(value))
-	case strings.Contains(name, own):
-	case x == nil && (life <= 0 || !free && !script || !strings.HasPrefix(name, k.prefix)):
-	case !known:
-		k.other([]string{name})
-	default:
-		if x == nil {
-			x = &key{}
-			k.all[name] = x
-		}
-		k.take(name, x, value, life, free)
-	}
-}
-
 // take follows a SET on a key that is followed.
 func (k *keys) take(name string, x *key, value string, life int64, free bool) {
 	holder, owner := Digest(value), label(value)
@@ -239,9 +96,6 @@ func (k *keys) take(name string, x *key, value string, life int64, free bool) {
 	default:
 		k.expired(name, x)
 		x.granted = k.number
-		if w := k.lines[name]; w != nil && w.reserved != "" && k.to < w.until && k.names(Digest(w.reserved)) {
-			k.odd(name, "who has got it leaves its reservation, so that its release would tell nobody")
-		}
 		k.give(name, x, history.StepGrant, holder, owner, life)
 	}
 	if life <= 0 && x.holder == holder {
@@ -261,10 +115,7 @@ func (k *keys) give(name string, x *key, op, holder, owner string, life int64) {
 // lose notes that a key is not known any more, and has it read.
 func (k *keys) lose(name string, x *key) {
 	x.known = false
-	if !x.asked {
-		x.asked = true
-		k.read(name)
-	}
+	k.other([]string{name})
 }
 
 // expired tells that a key has, if its holder had not released it.
@@ -287,7 +138,6 @@ func (k *keys) del(name string) {
 			k.odd(name, "the key of "+x.holder+" was deleted by a command that does not name its token")
 		}
 		k.tell(history.StepRelease, name, x.holder, x.owner, 0)
-		k.released = name
 		x.holder, x.owner = "", ""
 	case is == absent:
 		k.expired(name, x)
@@ -323,17 +173,6 @@ func (k *keys) expire(name string, life int64) {
 	}
 }
 
-// names reports whether the request has the holder's token among its arguments.
-func (k *keys) names(holder string) bool {
-	if k.digests == nil {
-		k.digests = make(map[string]bool)
-		for _, arg := range k.request {
-			k.digests[Digest(arg)] = true
-		}
-	}
-	return k.digests[holder]
-}
-
 // count follows the counter of a resource. Nothing makes it smaller, and a lock that is granted has a number of its own.
 func (k *keys) count(name string, n int64) {
 	name = strings.Replace(name, counters, "", 1)
@@ -357,7 +196,6 @@ func (k *keys) flush() {
 		*x = key{known: true, asked: x.asked}
 	}
 	clear(k.counts)
-	clear(k.lines)
 	k.step(history.Event{Op: history.StepWiped})
 }
 
@@ -424,7 +262,6 @@ func (k *keys) sweep() {
 		if len(k.all) > 50_000 && k.is(x) == absent {
 			delete(k.all, name)
 			delete(k.counts, name)
-			delete(k.lines, name)
 		}
 	}
 }
@@ -438,7 +275,6 @@ func (k *keys) forget() (live []string) {
 		x.known, x.asked = false, false
 	}
 	clear(k.counts)
-	clear(k.lines)
 	clear(k.multi)
 	return live
 }

@@ -34,8 +34,7 @@ type scene struct {
 
 func newScene() *scene {
 	s := &scene{}
-	s.keys = keys{multi: make(map[string]bool), all: make(map[string]*key), counts: make(map[string]int64), lines: make(map[string]*waiting), last: 1000 * ms}
-	s.step = func(e history.Event) {
+	s.keys = newKeys(func(e history.Event) {
 		text := e.Op
 		if len(e.Resources) > 0 {
 			text += " " + e.Resources[0]
@@ -50,8 +49,8 @@ func newScene() *scene {
 			text += fmt.Sprint(" #", e.Fence)
 		}
 		s.told = append(s.told, text)
-	}
-	s.read = func(name string) { s.reads = append(s.reads, name) }
+	}, func(name string) { s.reads = append(s.reads, name) })
+	s.last = 1000 * ms
 	return s
 }
 
@@ -88,6 +87,17 @@ func (s *scene) knows(t *testing.T) {
 	s.says(t, "found a")
 }
 
+// granted is a server on which x has the key a.
+func granted(t *testing.T) *scene {
+	t.Helper()
+	s := newScene()
+	s.knows(t)
+	s.does(1010, "SET a x NX PX 100")
+	s.says(t, "grant a x 100")
+	s.reads = nil
+	return s
+}
+
 func TestStepsOfAKey(t *testing.T) {
 	s := newScene()
 	s.knows(t)
@@ -110,11 +120,9 @@ func TestStepsOfAKey(t *testing.T) {
 }
 
 func TestKeyExpires(t *testing.T) {
-	s := newScene()
-	s.knows(t)
-	s.does(1010, "SET a x NX PX 100")
+	s := granted(t)
 	s.does(1109, "SET a y NX PX 100") // It may be over at 1110 already.
-	s.says(t, "grant a x 100", "asked a y 100")
+	s.says(t, "asked a y 100")
 	value := "x"
 	s.found("a", &value, 0)
 	s.does(1110, "SET a y NX PX 100")
@@ -138,27 +146,26 @@ func TestKeyExpires(t *testing.T) {
 
 func TestOddSteps(t *testing.T) {
 	for command, steps := range map[string][]string{
-		"DEL a":                   {"odd a", "release a x #7"},
-		"UNLINK b a":              {"odd a", "release a x #7"},
-		"PEXPIRE a 500":           {"odd a", "extend a x 500 #7"},
-		"PEXPIRE a 0":             {"odd a", "release a x #7"},
-		"EXPIRE a 5":              {"odd a", "extend a x 5000 #7"},
-		"SET a y PX 100":          {"odd a", "grant a y 100 #7"},
-		"SET a x":                 {"extend a x #7", "odd a"},
-		"PERSIST a":               nil, // It is read.
-		"APPEND a y":              nil,
-		"SET __redlock__:f:a 6":   {"odd a", "count a x #6"},
-		"GET a":                   nil,
-		"EVALSHA 1 1 a":           nil,
-		"DEL b":                   nil,
-		"DELIFEQ a x":             {"release a x #7"},
-		"DELEX a ifeq x":          {"release a x #7"},
-		"DELIFEQ a y":             nil,
-		"DELEX a IFEQ y":          nil,
-		"DELEX a IFNE x":          nil, // It is read.
-		"SET b y":                 nil,
-		"SET __redlock__:w:a:b 1": nil,
-		"SET a y NX PX 100":       nil,
+		"DEL a":                 {"odd a", "release a x #7"},
+		"UNLINK b a":            {"odd a", "release a x #7"},
+		"PEXPIRE a 500":         {"odd a", "extend a x 500 #7"},
+		"PEXPIRE a 0":           {"odd a", "release a x #7"},
+		"EXPIRE a 5":            {"odd a", "extend a x 5000 #7"},
+		"SET a y PX 100":        {"odd a", "grant a y 100 #7"},
+		"SET a x":               {"extend a x #7", "odd a"},
+		"PERSIST a":             nil, // It is read.
+		"APPEND a y":            nil,
+		"SET __redlock__:f:a 6": {"odd a", "count a x #6"},
+		"GET a":                 nil,
+		"EVALSHA 1 1 a":         nil,
+		"DEL b":                 nil,
+		"DELIFEQ a x":           {"release a x #7"},
+		"DELEX a ifeq x":        {"release a x #7"},
+		"DELIFEQ a y":           nil,
+		"DELEX a IFEQ y":        nil,
+		"DELEX a IFNE x":        nil, // It is read.
+		"SET b y":               nil,
+		"SET a y NX PX 100":     nil,
 	} {
 		t.Run(command, func(t *testing.T) {
 			s := newScene()
@@ -170,10 +177,7 @@ func TestOddSteps(t *testing.T) {
 			s.says(t, steps...)
 		})
 	}
-	s := newScene()
-	s.knows(t)
-	s.does(1010, "SET a x NX PX 100")
-	s.told = nil
+	s := granted(t)
 	value := "y"
 	s.found("a", &value, 80)
 	s.says(t, "odd a", "found a y 80")
@@ -212,11 +216,8 @@ func TestCounters(t *testing.T) {
 
 // After a gap, nothing is known.
 func TestGap(t *testing.T) {
-	s := newScene()
-	s.knows(t)
-	s.does(1010, "SET a x NX PX 100")
+	s := granted(t)
 	require.Equal(t, []string{"a"}, s.forget())
-	s.told = nil
 	s.does(1020, "EVALSHA 1 1 a x")
 	s.does(1020, ",DEL a")
 	s.says(t, "found a")
@@ -245,12 +246,10 @@ func TestNamesAreForgotten(t *testing.T) {
 
 // A release close to the end is one, although the key may have expired by then.
 func TestReleaseCloseToTheEnd(t *testing.T) {
-	s := newScene()
-	s.knows(t)
-	s.does(1010, "SET a x NX PX 100")
+	s := granted(t)
 	s.does(1110, "EVALSHA 1 1 a x")
 	s.does(1110, ",DEL a")
-	s.says(t, "grant a x 100", "release a x")
+	s.says(t, "release a x")
 	s.does(1120, "SET a y NX PX 100")
 	s.does(1220, "EVALSHA 1 1 a y 100")
 	s.does(1220, ",SET a y PX 100") // As node-redlock extends.
@@ -259,22 +258,17 @@ func TestReleaseCloseToTheEnd(t *testing.T) {
 
 // The commands of a transaction see the time of their EXEC, which may be before that of the line.
 func TestTransaction(t *testing.T) {
-	s := newScene()
-	s.knows(t)
-	s.does(1010, "SET a x NX PX 100")
+	s := granted(t)
 	s.does(1100, "MULTI")
 	s.does(1105, "ECHO slow")
 	s.does(1130, "SET a y NX PX 100")
 	s.does(1130, "EXEC")
-	s.says(t, "grant a x 100", "asked a y 100")
+	s.says(t, "asked a y 100")
 }
 
 func TestCommandsThatDoNothing(t *testing.T) {
 	for _, command := range []string{"PEXPIRE a abc", "SET a y PX 0", "SET a y PX abc", "SET a y XX PX 100", "SET a y IFEQ z", "PEXPIRE a 50 GT", "LPUSH b a"} {
-		s := newScene()
-		s.knows(t)
-		s.does(1010, "SET a x NX PX 100")
-		s.told, s.reads = nil, nil
+		s := granted(t)
 		s.does(1020, command)
 		s.says(t)
 		if command != "PEXPIRE a abc" {
@@ -284,55 +278,13 @@ func TestCommandsThatDoNothing(t *testing.T) {
 }
 
 func TestAllDatabasesAreFlushed(t *testing.T) {
-	s := newScene()
-	s.knows(t)
-	s.does(1010, "SET a x NX PX 100")
+	s := granted(t)
 	s.carry(line{at: 1020 * ms, db: 1, args: []string{"FLUSHDB"}})
 	s.carry(line{at: 1020 * ms, db: 1, args: []string{"FLUSHALL"}})
-	s.says(t, "grant a x 100", "wiped")
+	s.says(t, "wiped")
 	s.does(1030, "SET a y NX PX 100")
 	s.reads = nil
 	s.does(1040, "SWAPDB 0 1")
 	s.says(t, "grant a y 100")
 	require.Equal(t, []string{"a"}, s.reads)
-}
-
-// Of redlock, a release tells somebody in line, and whoever has got what was reserved for it ends the reservation.
-func TestLines(t *testing.T) {
-	const b = "__redlock__:w:a:b"
-	scene := func() *scene {
-		s := newScene()
-		s.knows(t)
-		s.does(1010, "SET a x NX PX 100")
-		s.does(1020, "EVALSHA 1 2 a "+b+" y 5000 c1")
-		s.does(1020, ",ZADD "+b+"l 7 c1")
-		s.does(1020, ",PEXPIRE "+b+"l 60000")
-		s.does(1020, ",SET "+b+" 1 PX 60000")
-		s.told = nil
-		return s
-	}
-	release := "EVALSHA 1 2 a " + b + " x"
-	s := scene()
-	s.does(1030, release)
-	s.does(1030, ",DEL a "+b)
-	s.does(1030, ",ZPOPMIN "+b+"l")
-	s.does(1030, ",SET "+b+"r c1 PX 100")
-	s.does(1040, "EVALSHA 1 2 a "+b+" y 5000 c1")
-	s.does(1040, ",DEL "+b+"r")
-	s.does(1040, ",SET a y NX PX 100")
-	s.says(t, "release a x", "grant a y 100")
-
-	s = scene()
-	s.does(1025, ",DEL "+b) // As if it had not been set again.
-	s.does(1030, release)
-	s.does(1030, ",DEL a "+b)
-	s.says(t, "release a x", "odd a")
-
-	s = scene()
-	s.does(1030, release)
-	s.does(1030, ",DEL a "+b)
-	s.does(1030, ",SET "+b+"r c1 PX 100")
-	s.does(1040, "EVALSHA 1 2 a "+b+" z 5000 c1")
-	s.does(1040, ",SET a z NX PX 100")
-	s.says(t, "release a x", "odd a", "grant a z 100")
 }

@@ -64,7 +64,8 @@ func (w *Watcher) Watch(ctx context.Context) {
 	for i, url := range w.Nodes {
 		all.Go(func() {
 			n := &node{Watcher: w, number: i, url: url, nonce: rand.Text() + `"\`} // A server that does not escape that is seen.
-			n.keys = keys{prefix: w.Prefix, step: n.tell, read: n.read, all: make(map[string]*key), counts: make(map[string]int64), lines: make(map[string]*waiting), multi: make(map[string]bool)}
+			n.keys = newKeys(n.tell, n.read)
+			n.prefix = w.Prefix
 			n.watch(ctx)
 		})
 	}
@@ -380,14 +381,10 @@ func (n *node) took() error {
 
 func (n *node) hasRead(name string, values []any) {
 	left, _ := values[1].(int64)
-	switch value := values[0].(type) {
-	case []byte:
-		text := string(value)
-		n.found(name, &text, left)
-	case nil:
-		n.found(name, nil, left)
-	default: // It is no string.
-		text := ""
-		n.found(name, &text, left)
+	var value *string
+	if values[0] != nil {
+		text, _ := redis.String(values[0], nil) // "" if it is no string.
+		value = &text
 	}
+	n.found(name, value, left)
 }

@@ -82,13 +82,6 @@ func (c *client) acquire(ctx context.Context, op string, do attempt, e history.E
 	return c.acquired(e, lock)
 }
 
-// with is the attempt with options besides, which are the last word.
-func with(do attempt, opts ...redlock.Option) attempt {
-	return func(ctx context.Context, resources []string, ttl time.Duration, more ...redlock.Option) (*redlock.Lock, error) {
-		return do(ctx, resources, ttl, append(more, opts...)...)
-	}
-}
-
 // tryLock is acquire by a TryLock.
 func (c *client) tryLock(ctx context.Context, do attempt, e history.Event) *held {
 	return c.acquire(ctx, history.OpTryLock, do, e, connect+3*c.timeout(e))
@@ -153,3 +146,82 @@ func setResult(e *history.Event, err error) {
 		e.Outcome = history.OutcomeNoQuorum
 	}
 }
+
+// callKey is the key of a call's number in its context, and in those of calls on its lock, which the hook gets.
+type callKey struct{}
+
+// hook tells what calls do not return: how nodes voted, who waits, the extensions of KeepAlive, and of sets.
+func (c *client) hook(ctx context.Context, e redlock.Event) {
+	if c.cfg.Quiet {
+		return // What is known of calls would grow.
+	}
+	call, _ := ctx.Value(callKey{}).(int)
+	at := c.rec.Clock.Of(e.Time)
+	switch {
+	case e.Kind == redlock.EventSettled && e.Op == redlock.OpLock && call != 0:
+		c.rec.Log(history.Event{At: at, Kind: history.Votes, Call: max(call, -call), From: at - int64(e.Took), Votes: votes(c.cfg.Set, e, at)})
+	case e.Kind == redlock.EventWaiting && call > 0 && c.waitsNow(call):
+		c.rec.Log(history.Event{At: at, Kind: history.Wait, Call: call})
+	case e.Kind == redlock.EventExtended && e.Kept:
+		c.logExtension(call, e, at)
+	case e.Kind == redlock.EventReleased && e.Passed:
+		c.rec.Log(history.Event{At: at, Kind: history.Passed, Lock: call})
+	case e.Kind == redlock.EventSetsDiffer:
+		c.rec.Log(history.Event{At: at, Kind: history.Sets, OK: e.Set.QuorumsMeet, Err: e.Set.String()})
+	}
+}
+
+// waitsNow reports whether this is the first that is heard of the call's waiting.
+func (c *client) waitsNow(call int) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	first := !c.waiting[call]
+	c.waiting[call] = true
+	return first
+}
+
+func (c *client) logExtension(call int, e redlock.Event, at int64) {
+	c.mu.Lock()
+	h := c.held[call]
+	c.mu.Unlock()
+	if h == nil {
+		return
+	}
+	x := h.given // A lock is kept for what it was asked for.
+	x.At, x.Op, x.Call, x.Lock, x.Bound, x.Detail = at-int64(e.Took), history.OpExtend, c.nextCall(), h.call, 0, "keep alive"
+	c.rec.Log(x)
+	x = c.returned(x)
+	x.At = at
+	setResult(&x, e.Err)
+	if x.OK {
+		x.Until = c.rec.Clock.Of(e.Until)
+	}
+	c.rec.Log(x)
+}
+
+// votes are those of an event that happened at a time, of the nodes of a set, if it is not all of the run's.
+func votes(set []int, e redlock.Event, at int64) []history.Vote {
+	all := make([]history.Vote, len(e.Votes))
+	for i, v := range e.Votes {
+		all[i] = history.Vote{Node: i, Says: says(v.Err)}
+		if set != nil {
+			all[i].Node = set[i]
+		}
+		if v.Took > 0 {
+			all[i].At = at - int64(e.Took) + int64(v.Took)
+		}
+	}
+	return all
+}
+
+func says(err error) string {
+	switch {
+	case err == nil:
+		return "yes"
+	case errors.Is(err, redlock.ErrTaken):
+		return "taken"
+	}
+	return err.Error()
+}
+
+func (c *client) nextCall() int { return int(c.calls.Add(1)) }

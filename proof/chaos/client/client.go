@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,8 +17,8 @@ import (
 
 	"github.com/seed6c881748/redlock/internal/settings"
 	"github.com/seed6c881748/redlock/proof/chaos/protocol"
-	"github.com/seed6c881748/redlock/proof/history"
 	"github.com/seed6c881748/redlock/redlock"
+	"github.com/seed6c881748/redlock/redlock/semaphore"
 )
 
 type client struct {
@@ -30,9 +31,12 @@ type client struct {
 	wall time.Duration
 
 	bare *redlock.Redlock // Without quarantine.
+	far  *redlock.Redlock // Over slow connections.
 	long *redlock.Redlock // Of workLong.
 	open []*redlock.Redlock
-	features
+
+	semaphores []*permits
+	guard      redlock.Guard
 
 	calls atomic.Int64
 
@@ -162,86 +166,49 @@ func (c *client) admit(node int) {
 	}
 }
 
-// callKey is the key of a call's number in its context, and in those of calls on its lock, which the hook gets.
-type callKey struct{}
-
-// hook tells what calls do not return: how nodes voted, who waits, the extensions of KeepAlive, and of sets.
-func (c *client) hook(ctx context.Context, e redlock.Event) {
-	if c.cfg.Quiet {
-		return // What is known of calls would grow.
+// connectAll makes the Redlocks. The options of most exclude the locks of other clients.
+func (c *client) connectAll() (err error) {
+	usual := []redlock.Option{redlock.WithOwner(c.cfg.Client), redlock.WithHook(c.hook)}
+	if c.bare, err = c.connect(nil, usual...); err != nil {
+		return err
 	}
-	call, _ := ctx.Value(callKey{}).(int)
-	at := c.rec.Clock.Of(e.Time)
-	switch {
-	case e.Kind == redlock.EventSettled && e.Op == redlock.OpLock && call != 0:
-		c.rec.Log(history.Event{At: at, Kind: history.Votes, Call: max(call, -call), From: at - int64(e.Took), Votes: votes(c.cfg.Set, e, at)})
-	case e.Kind == redlock.EventWaiting && call > 0 && c.waitsNow(call):
-		c.rec.Log(history.Event{At: at, Kind: history.Wait, Call: call})
-	case e.Kind == redlock.EventExtended && e.Kept:
-		c.logExtension(call, e, at)
-	case e.Kind == redlock.EventReleased && e.Passed:
-		c.rec.Log(history.Event{At: at, Kind: history.Passed, Lock: call})
-	case e.Kind == redlock.EventSetsDiffer:
-		c.rec.Log(history.Event{At: at, Kind: history.Sets, OK: e.Set.QuorumsMeet, Err: e.Set.String()})
+	if c.cfg.MaxTTL > 0 {
+		usual = append(usual, redlock.WithQuarantine(time.Duration(c.cfg.MaxTTL)))
 	}
-}
-
-// waitsNow reports whether this is the first that is heard of the call's waiting.
-func (c *client) waitsNow(call int) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	first := !c.waiting[call]
-	c.waiting[call] = true
-	return first
-}
-
-func (c *client) logExtension(call int, e redlock.Event, at int64) {
-	c.mu.Lock()
-	h := c.held[call]
-	c.mu.Unlock()
-	if h == nil {
-		return
-	}
-	x := h.given // A lock is kept for what it was asked for.
-	x.At, x.Op, x.Call, x.Lock, x.Bound, x.Detail = at-int64(e.Took), history.OpExtend, c.nextCall(), h.call, 0, "keep alive"
-	c.rec.Log(x)
-	x = c.returned(x)
-	x.At = at
-	setResult(&x, e.Err)
-	if x.OK {
-		x.Until = c.rec.Clock.Of(e.Until)
-	}
-	c.rec.Log(x)
-}
-
-// number is that of a node in the run, which is one of the set's.
-func number(set []int, node int) int {
-	if set == nil {
-		return node
-	}
-	return set[node]
-}
-
-// votes are those of an event that happened at a time.
-func votes(set []int, e redlock.Event, at int64) []history.Vote {
-	all := make([]history.Vote, len(e.Votes))
-	for i, v := range e.Votes {
-		all[i] = history.Vote{Node: number(set, i), Says: says(v.Err)}
-		if v.Took > 0 {
-			all[i].At = at - int64(e.Took) + int64(v.Took)
+	slow := redis.DialNetDial(func(network, addr string) (net.Conn, error) {
+		conn, failed := net.Dial(network, addr)
+		return slowConn{conn, c.nodeTimeout() / 3}, failed
+	})
+	for _, r := range []struct {
+		lib   **redlock.Redlock
+		conns []redis.DialOption
+		opts  []redlock.Option
+	}{
+		{&c.lib, nil, usual},
+		{&c.far, []redis.DialOption{slow}, usual},
+		{&c.long, nil, []redlock.Option{redlock.WithPrefix("long:"), redlock.WithFencing()}},
+	} {
+		if *r.lib, err = c.connect(r.conns, r.opts...); err != nil {
+			return err
 		}
 	}
-	return all
-}
-
-func says(err error) string {
-	switch {
-	case err == nil:
-		return "yes"
-	case errors.Is(err, redlock.ErrTaken):
-		return "taken"
+	c.semaphores = []*permits{{name: "sem/0", k: 2}, {name: "sem/1", k: 3, period: 300 * time.Millisecond}}
+	for _, p := range c.semaphores {
+		p.Semaphore, err = semaphore.New(c.lib, p.name, p.k, c.ttl, redlock.WithMinHold(p.period))
+		if err != nil {
+			return err
+		}
 	}
-	return err.Error()
+	return nil
 }
 
-func (c *client) nextCall() int { return int(c.calls.Add(1)) }
+// A slowConn is a connection whose requests take up to a time.
+type slowConn struct {
+	net.Conn
+	most time.Duration
+}
+
+func (s slowConn) Write(b []byte) (int, error) {
+	time.Sleep(rand.N(s.most))
+	return s.Conn.Write(b)
+}

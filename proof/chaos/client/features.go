@@ -1,128 +1,151 @@
 package client
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"math/rand/v2"
-	"net"
 	"sync"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
-
+	"github.com/seed6c881748/redlock/proof/chaos/protocol"
 	"github.com/seed6c881748/redlock/proof/history"
-	"github.com/seed6c881748/redlock/redlock"
 	"github.com/seed6c881748/redlock/redlock/semaphore"
 )
 
-// features is what workers need beside a Redlock.
-type features struct {
-	apart, far *redlock.Redlock // The connections of each go over a line of its own.
-	apartLine  line
-	busy       sync.Mutex // Of who holds up apartLine.
-	semaphores []*permits
-	guard      redlock.Guard
-}
-
-// connectAll makes the Redlocks. The options of most exclude the locks of other clients.
-func (c *client) connectAll() (err error) {
-	usual := []redlock.Option{redlock.WithOwner(c.cfg.Client), redlock.WithHook(c.hook)}
-	if c.bare, err = c.connect(nil, usual...); err != nil {
-		return err
+// hurries has several callers of this process want the same at once, and that soon again: it goes from one to the next in turns.
+func (c *client) hurries(ctx context.Context, rng *rand.Rand, e history.Event) {
+	i, most := rng.IntN(3), len(c.cfg.Hot)
+	if i < 2 {
+		most = i + 1
 	}
-	if c.cfg.MaxTTL > 0 {
-		usual = append(usual, redlock.WithQuarantine(time.Duration(c.cfg.MaxTTL)))
+	hot := oneIn(rng, 2)
+	var callers sync.WaitGroup
+	for range 2 + rng.IntN(3) {
+		own := rand.New(rand.NewPCG(rng.Uint64(), 0))
+		callers.Go(func() {
+			for range 10 + own.IntN(20) {
+				x := c.wish(own)
+				x.Resources, x.MinHold, x.Polls, x.Turn = e.Resources, 0, false, int64(between(own, leastTurn, mostTurn))
+				if hot {
+					x.Resources = c.cfg.Hot[i : i+1+own.IntN(most-i)]
+				}
+				if !rest(ctx, between(own, 0, time.Millisecond)) {
+					return
+				}
+				c.hurry(ctx, own, x)
+			}
+		})
 	}
-	slow := new(line)
-	for _, r := range []struct {
-		lib   **redlock.Redlock
-		conns []redis.DialOption
-		opts  []redlock.Option
-	}{
-		{&c.lib, nil, usual},
-		{&c.apart, c.apartLine.conns(), append(usual, redlock.WithConnectTimeout(0))},
-		{&c.far, slow.conns(), usual},
-		{&c.long, nil, []redlock.Option{redlock.WithPrefix("long:"), redlock.WithFencing()}},
-	} {
-		if *r.lib, err = c.connect(r.conns, r.opts...); err != nil {
-			return err
-		}
-	}
-	go func() { // Requests take up to a third of the node timeout.
-		for {
-			slow.Lock()
-			time.Sleep(c.nodeTimeout() / 3)
-			slow.Unlock()
-			time.Sleep(10 * time.Millisecond)
-		}
-	}()
-	c.semaphores = []*permits{{name: "sem/0", k: 2}, {name: "sem/1", k: 3, period: 300 * time.Millisecond}}
-	for _, p := range c.semaphores {
-		p.Semaphore, err = semaphore.New(c.lib, p.name, p.k, c.ttl, redlock.WithMinHold(p.period))
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	callers.Wait()
 }
 
-// holdsAtMost goes on until it is told that it has held the lock for long enough.
-func (c *client) holdsAtMost(ctx context.Context, rng *rand.Rand, e history.Event) {
-	e.MaxHold = int64(between(rng, 50*time.Millisecond, c.ttl*2/3))
-	if h := c.lock(ctx, e, time.Second); h != nil {
-		done := c.keep(ctx, h)
-		c.restKept(h)
-		c.unlock(ctx, h)
-		done()
-	}
-}
-
-// restKept waits until the hold has ended, or far too long.
-func (c *client) restKept(h *held) { rest(h.kept, 2*c.ttl) }
-
-// A line leads to the nodes. As long as it is locked, all that is written is held up.
-type line struct{ sync.RWMutex }
-
-func (l *line) conns() []redis.DialOption {
-	return []redis.DialOption{redis.DialNetDial(func(network, addr string) (net.Conn, error) {
-		conn, err := net.Dial(network, addr)
-		return lineConn{conn, l}, err
-	})}
-}
-
-type lineConn struct {
-	net.Conn
-	line *line
-}
-
-func (c lineConn) Write(b []byte) (int, error) {
-	c.line.RLock()
-	defer c.line.RUnlock()
-	return c.Conn.Write(b)
-}
-
-// stopsInTime is told to stop as long before the end as it needs, when the nodes cannot be reached any more.
-func (c *client) stopsInTime(ctx context.Context, rng *rand.Rand, e history.Event) {
-	e.StopTime = int64(between(rng, c.ttl/8, time.Duration(e.TTL)*3/4))
-	if !c.busy.TryLock() {
+// hurry is mostly done in a moment.
+func (c *client) hurry(ctx context.Context, rng *rand.Rand, e history.Event) {
+	briefly := between(rng, 0, 3*time.Millisecond)
+	lot := rng.IntN(100)
+	if lot < 10 {
+		c.doesFor(ctx, e, briefly, lot < 3)
 		return
 	}
-	defer c.busy.Unlock()
-	h := c.tryLock(ctx, c.apart.TryLock, e)
-	if h == nil {
-		return
+	h := c.lock(ctx, e, between(rng, 0, 2*time.Second))
+	switch {
+	case h == nil:
+	case lot < 11:
+		c.goesOn(ctx, rng, h)
+	case lot < 12:
+		c.forget(h)
+	default:
+		c.works(ctx, h, briefly)
+		if lot < 20 { // Somebody else may have it by now, with the same keys on nodes.
+			c.extend(ctx, h, c.ttl)
+			c.unlock(ctx, h)
+		}
 	}
-	done := c.keep(ctx, h)
-	c.apartLine.Lock()
-	// An attempt that no node answers ends with the node timeout: this Redlock waits for no connections.
-	vain := c.wish(rng)
-	if unlikely := c.acquire(ctx, history.OpTryLock, c.apart.TryLock, vain, c.timeout(vain)); unlikely != nil {
-		c.forget(unlikely)
+}
+
+// permits is a semaphore: at most k at a time, and in each period.
+type permits struct {
+	*semaphore.Semaphore
+	name   string
+	k      int
+	period time.Duration
+}
+
+// takesPermit works under a permit.
+func (c *client) takesPermit(ctx context.Context, rng *rand.Rand, _ history.Event) {
+	s := c.semaphores[rng.IntN(len(c.semaphores))]
+	switch h := c.acquirePermit(ctx, s, between(rng, 0, 1500*time.Millisecond)); {
+	case h == nil:
+	case oneIn(rng, 2):
+		c.ends(ctx, rng, h)
+	default:
+		c.goesOn(ctx, rng, h)
 	}
-	c.restKept(h)
-	rest(ctx, between(rng, 0, time.Duration(e.StopTime)*5/4)) // Mostly it is done before the end.
-	c.apartLine.Unlock()
-	c.unlock(ctx, h)
-	done()
+}
+
+// acquirePermit waits for a permit, or, without patience, takes one that is free. It is told as a lock on the slot, which
+// is known in the end only.
+func (c *client) acquirePermit(ctx context.Context, s *permits, patience time.Duration) *held {
+	op, acquire := history.OpLock, s.Acquire
+	if patience < 200*time.Millisecond {
+		op, acquire, patience = history.OpTryLock, s.TryAcquire, 2*(connect+3*c.nodeTimeout())
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	e := history.Event{
+		At: c.rec.Clock.Now(), Kind: history.Call, Op: op, Resources: []string{s.name}, TTL: c.cfg.TTL,
+		Permits: s.k, MinHold: int64(s.period), Call: c.nextCall(),
+	}
+	p, err := acquire(context.WithValue(ctx, callKey{}, -e.Call)) // Of a permit only the votes are told.
+	back := c.returned(e)
+	e.Bound = e.At + int64(patience+protocol.Slack)
+	if err == nil {
+		e.Resources[0] = fmt.Sprint(s.name, "#", p.Slot)
+	}
+	c.rec.Log(e)
+	if err != nil {
+		c.end(back, err)
+		return nil
+	}
+	h := c.acquired(back, p.Lock)
+	h.given = e
+	return h
+}
+
+// guarded is in front of the names of what guards lock, with fences.
+const guarded = "guard/"
+
+// guards has holders come to a Guard at any time: while they have the lock, or when a successor has it.
+func (c *client) guards(ctx context.Context, rng *rand.Rand, _ history.Event) {
+	const ttl = 100 * time.Millisecond
+	var writes sync.WaitGroup
+	for range 3 {
+		e := c.plain(guarded + c.cfg.Client)
+		e.TTL = int64(ttl)
+		h := c.tryLock(ctx, nil, e)
+		if h == nil {
+			break
+		}
+		late := between(rng, 0, 3*ttl)
+		write := func() {
+			rest(ctx, late)
+			g := history.Event{At: c.rec.Clock.Now(), Kind: history.Guarded, Lock: h.call, Resources: h.Resources(), Fence: h.Fence()}
+			_ = c.guard.Do(h.Fence(), func() error {
+				g.At, g.OK = c.rec.Clock.Now(), true
+				time.Sleep(time.Millisecond)
+				g.End = c.rec.Clock.Now()
+				return nil
+			})
+			g.End = cmp.Or(g.End, c.rec.Clock.Now())
+			c.rec.Log(g)
+		}
+		writes.Go(write) // Twice at one time.
+		writes.Go(write)
+		c.forget(h)
+		rest(ctx, time.Until(h.Until())+2*time.Millisecond)
+	}
+	writes.Wait()
 }
 
 // makesRoom holds a lock until somebody else wants it.

@@ -6,9 +6,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"net"
+	"runtime"
 	"sync"
+	"time"
 
-	"github.com/seed6c881748/redlock/proof/chaos/monotime"
 	"github.com/seed6c881748/redlock/proof/chaos/protocol"
 	"github.com/seed6c881748/redlock/proof/history"
 )
@@ -16,7 +17,7 @@ import (
 // A Recorder tells the observer what happens. It writes each event at once, so that what was told is known even if
 // the process is killed. Clients of other libraries have one, too.
 type Recorder struct {
-	Clock monotime.Clock // of the run
+	Clock history.Clock // of the run
 
 	client string
 	quiet  bool
@@ -34,7 +35,7 @@ func NewRecorder(cfg protocol.Config) (*Recorder, error) {
 	if err != nil {
 		return nil, fmt.Errorf("client: no observer: %w", err)
 	}
-	r := &Recorder{Clock: monotime.Since(cfg.Start), client: cfg.Client, quiet: cfg.Quiet, conn: conn, stalls: make(chan stall, 1024)}
+	r := &Recorder{Clock: history.ClockFrom(cfg.Start), client: cfg.Client, quiet: cfg.Quiet, conn: conn, stalls: make(chan stall, 1024)}
 	go r.receive()
 	return r, nil
 }
@@ -114,4 +115,56 @@ func (r *Recorder) receive() {
 		to <- history.Event{}
 	}
 	r.answers = nil
+}
+
+const (
+	// tick is how often a process sees that it runs.
+	tick = 5 * time.Millisecond
+	// stalled is the least time without a tick that is told.
+	stalled = 20 * time.Millisecond
+)
+
+// A stall is a time in which this process did not run, or a worker waited for the observer.
+type stall struct{ from, to int64 }
+
+// findStalls looks at the clock again and again, and does nothing else: whoever writes may be held up by that, and would
+// not see that the process is.
+func (r *Recorder) findStalls() {
+	last := r.Clock.Now()
+	for range time.Tick(tick) {
+		now := r.Clock.Now()
+		if now-last >= int64(stalled) {
+			r.stall(stall{last, now})
+		}
+		last = now
+	}
+}
+
+// stall notes one, and never waits. Should there be too many to tell, the rest is not excused.
+func (r *Recorder) stall(s stall) {
+	select {
+	case r.stalls <- s:
+	default:
+	}
+}
+
+// tellStalls tells of each, as on a machine that is busy: what the process does late because of that is no fault of the
+// library.
+func (r *Recorder) tellStalls() {
+	for s := range r.stalls {
+		r.Log(history.Event{At: s.from, Kind: history.FaultBegin, Fault: history.Stall})
+		r.Log(history.Event{At: s.to, Kind: history.FaultEnd, Fault: history.Stall})
+	}
+}
+
+// sample tells how much the process uses. Of the heap it is MB, in use after a collection.
+func (c *client) sample(tick int64) {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	const mega = 1 << 20
+	c.rec.Log(history.Event{Kind: history.Sample, Value: tick, Figures: map[string]float64{
+		"locks": float64(c.lib.Stats().Acquired), "goroutines": float64(runtime.NumGoroutine()),
+		"heap": float64(m.HeapAlloc) / mega,
+	}})
 }

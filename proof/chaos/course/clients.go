@@ -3,6 +3,7 @@ package course
 import (
 	"cmp"
 	"fmt"
+	"os/exec"
 	"slices"
 	"syscall"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/seed6c881748/redlock/proof/chaos/plan"
 	"github.com/seed6c881748/redlock/proof/chaos/protocol"
 	"github.com/seed6c881748/redlock/proof/history"
+	"github.com/seed6c881748/redlock/test/child"
 )
 
 // hang is how long anything of a client may take before the run is given up, also on a machine that is busy.
@@ -227,4 +229,51 @@ func (r *run) quit(p *process) {
 		r.fail(fmt.Errorf("course: client %s: %w", p.name, err))
 	}
 	r.observer.Log(down)
+}
+
+// A process is a client that was started.
+type process struct {
+	*child.Process
+	name string
+	set  []int
+}
+
+// start runs a client and hands it its configuration.
+func start(command []string, cfg protocol.Config) (*process, error) {
+	p, err := child.Start(exec.Command(command[0], command[1:]...))
+	if err != nil {
+		return nil, fmt.Errorf("course: client %s: %w", cfg.Client, err)
+	}
+	return &process{p, cfg.Client, cfg.Set}, p.Say(cfg)
+}
+
+// hears waits until the process says a word, and reports whether it has.
+func (p *process) hears(word string, end <-chan struct{}) bool {
+	for {
+		select {
+		case said, ok := <-p.Lines:
+			if !ok || said == word {
+				return ok
+			}
+		case <-end:
+			return false
+		}
+	}
+}
+
+// stops reports whether the process has finished its work until the end.
+func (p *process) stops(end <-chan struct{}) bool {
+	return p.Say(protocol.Command{Do: protocol.Stop}) == nil && p.hears(protocol.Done, end)
+}
+
+// ends has the process exit, and reports whether it has until the end. If not, it is killed.
+func (p *process) ends(end <-chan struct{}) bool {
+	p.Hang()
+	select {
+	case <-p.Gone:
+		return true
+	case <-end:
+		p.Kill()
+		return false
+	}
 }

@@ -12,8 +12,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/seed6c881748/redlock/proof/chaos/monotime"
 	"github.com/seed6c881748/redlock/proof/chaos/plan"
+	"github.com/seed6c881748/redlock/proof/history"
 )
 
 //go:embed preload/clock.c
@@ -68,7 +68,7 @@ func (n *node) step(d time.Duration) error {
 
 // setRate has the node's clock gain so much in a second from now on, and lose it later.
 func (n *node) setRate(gains time.Duration) error {
-	return cmp.Or(n.setClock(clockSlew, int64(plan.Slew)), n.setClock(clockStart, monotime.Now()), n.setClock(clockRate, int64(gains)))
+	return cmp.Or(n.setClock(clockSlew, int64(plan.Slew)), n.setClock(clockStart, history.Monotonic()), n.setClock(clockRate, int64(gains)))
 }
 
 func (n *node) setClock(at, value int64) error {

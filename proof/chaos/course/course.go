@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
-	"github.com/seed6c881748/redlock/proof/chaos/monotime"
 	"github.com/seed6c881748/redlock/proof/chaos/observer"
 	"github.com/seed6c881748/redlock/proof/chaos/plan"
 	"github.com/seed6c881748/redlock/proof/chaos/protocol"
@@ -123,7 +122,7 @@ func Run(ctx context.Context, opts Options) ([]history.Event, error) {
 
 // observe begins the history. Servers run by then: how long they take to start is no part of the schedule.
 func (r *run) observe() (err error) {
-	r.start = monotime.Now()
+	r.start = history.Monotonic()
 	r.observer = observer.New(r.History, r.start, r.see)
 	if r.addr, err = r.observer.Listen(); err != nil {
 		return err
@@ -161,7 +160,7 @@ func (r *run) logHeader() {
 	p, h := r.Plan, r.Header
 	h.Seed, h.Course, h.Nodes, h.Clients = p.Seed, p.Course, p.Nodes, p.Clients
 	h.Started = time.Now().UTC().Format(time.RFC3339)
-	h.LeftAfter, h.MaxTTL, h.LastMaxTTL = int64(p.LeftAfter), int64(p.MaxTTL), int64(p.LastMaxTTL)
+	h.MaxTTL, h.LastMaxTTL = int64(p.MaxTTL), int64(p.LastMaxTTL)
 	for i, command := range r.Guests { // Before anything is told: see looks at them.
 		g := r.newClient(r.crowdNumber()+1+i, fmt.Sprint("g", i+1), command)
 		r.guests, h.Guests = append(r.guests, g), append(h.Guests, g.name)

@@ -13,14 +13,13 @@ import (
 	"sync"
 	"time"
 
-	"github.com/seed6c881748/redlock/proof/chaos/monotime"
 	"github.com/seed6c881748/redlock/proof/chaos/protocol"
 	"github.com/seed6c881748/redlock/proof/history"
 )
 
 // An Observer gets events over TCP, and writes them as they come.
 type Observer struct {
-	clock monotime.Clock
+	clock history.Clock
 	seen  func(history.Event)
 
 	mu        sync.Mutex
@@ -41,7 +40,7 @@ type register struct{ value, fence int64 }
 // each event, one at a time.
 func New(w io.Writer, start int64, seen func(history.Event)) *Observer {
 	return &Observer{
-		clock: monotime.Since(start), seen: seen, out: bufio.NewWriter(w),
+		clock: history.ClockFrom(start), seen: seen, out: bufio.NewWriter(w),
 		registers: make(map[string]*register), conns: make(map[net.Conn]struct{}),
 	}
 }

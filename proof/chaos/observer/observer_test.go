@@ -11,7 +11,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed6c881748/redlock/proof/chaos/monotime"
 	"github.com/seed6c881748/redlock/proof/chaos/protocol"
 	"github.com/seed6c881748/redlock/proof/history"
 )
@@ -38,7 +37,7 @@ func (s session) ask(kind history.Kind, fence, value int64) history.Event {
 func watched(t *testing.T) (*Observer, session, func() []history.Event) {
 	t.Helper()
 	var out bytes.Buffer
-	o := New(&out, monotime.Now(), func(history.Event) {})
+	o := New(&out, history.Monotonic(), func(history.Event) {})
 	addr, err := o.Listen()
 	require.NoError(t, err)
 	conn, err := net.Dial("tcp", addr)

@@ -11,6 +11,44 @@ import (
 	"github.com/seed6c881748/redlock/proof/trace"
 )
 
+// released looks at what the nodes had of a lock whose Unlock had just returned nil: a quorum has none of its keys.
+func released(r *run, f *findings) {
+	for _, l := range r.got {
+		keys := r.keysOf(l)
+		if keys == nil || l.acquired.begin.MinHold > 0 {
+			continue
+		}
+		for _, c := range l.unlocks {
+			if !c.ok() || c.begin.Detail == history.ByDo || l.wentOn(r) {
+				continue
+			}
+			f.facts++
+			if _, left := r.hold(l, keys, c.end.At); r.nodes(l.client)-left < r.quorum(l.client) {
+				f.violation(l.place(c.begin.At, c.end.At),
+					"%s returned nil, and %d nodes still had %s (%s)", c, left, l, l.holder)
+			}
+		}
+	}
+}
+
+// keysLeft looks at what each node had left in the end.
+func keysLeft(r *run, f *findings) {
+	for _, e := range r.events {
+		if e.Kind != history.Keys || e.Node == nil {
+			continue
+		}
+		f.facts++
+		if keys := slices.DeleteFunc(slices.Clone(e.Keys), func(key string) bool {
+			return strings.HasPrefix(key, "long:") && slices.ContainsFunc(r.faults, func(x fault) bool { // It may be there again.
+				return x.name == history.Stale && x.node == *e.Node
+			})
+		}); len(keys) > 0 {
+			f.violation(place{from: e.At, to: e.At}, "node %d had %d keys left: %q %s", *e.Node, len(keys), keys, e.Detail)
+		}
+	}
+	leftBehind(r, f)
+}
+
 const (
 	// soon is how long keys may still be there that nobody has a use for.
 	soon = int64(600 * time.Millisecond)
@@ -81,7 +119,7 @@ func (r *run) owners() map[string]*call {
 		}
 		owners[c.end.Holder] = c
 	}
-	for _, l := range r.locks {
+	for _, l := range r.got {
 		if l.from != nil && l.to == nil { // The last one of its turn has to delete the keys.
 			owners[l.holder] = l.acquired
 		}
@@ -147,7 +185,7 @@ func (r *run) stayed(o orphan) bool {
 	for again := true; again; {
 		again = false
 		for _, f := range r.faults {
-			hits := (f.node < 0 || f.node == o.node) && (f.client == "" || f.hits(o.client)) && f.name != "lag" && !slices.Contains(harmless, f.name)
+			hits := (f.node < 0 || f.node == o.node) && (f.client == "" || f.hits(o.client)) && f.name != "lag" && !f.Harmless
 			// A client connects again the later the longer it could not.
 			over := f.to + min(settling, settling/5+2*(f.to-f.from))
 			if hits && f.from <= from+soon && over > from {
@@ -162,7 +200,7 @@ func (r *run) stayed(o orphan) bool {
 // useless is since when the keys of a call are of no use any more, and whose process has to delete them. Those of a lock that
 // nobody has released expire. What was passed on to nobody that is known is over at once, too.
 func (r *run) useless(c *call) (client string, from int64, is bool) {
-	l := r.locks[c.id]
+	l := c.lock
 	if l == nil {
 		return c.client, c.end.At, true
 	}

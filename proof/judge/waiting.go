@@ -76,7 +76,7 @@ func (r *run) first(res string, release *call, next *lock) (first, known bool) {
 	others := make(map[string]bool)
 	for _, w := range r.waiting[res] {
 		inLine := w.end != nil && w.wait < release.begin.At-inLineFor && (w == next.acquired || w.end.At > next.got+inLineFor)
-		if !inLine || w.begin.Polls || r.deaf[w.client] || w.client == release.client {
+		if !inLine || w.begin.Polls || r.process(w.client).deaf || w.client == release.client {
 			continue
 		}
 		if len(w.begin.Resources) > 1 || !r.healthy(w.client, release.begin.At-settling, next.got) {
@@ -110,7 +110,7 @@ func (r *run) waits(res string, from, to int64, is func(w *call) bool) *call {
 		return nil
 	}
 	for _, w := range r.waiting[res] {
-		if w.end != nil && w.wait < from-inLineFor && !w.begin.Polls && !r.deaf[w.client] && is(w) && r.healthy(w.client, from, to) && r.ran(w.client, from, to) {
+		if w.end != nil && w.wait < from-inLineFor && !w.begin.Polls && !r.process(w.client).deaf && is(w) && r.healthy(w.client, from, to) && r.ran(w.client, from, to) {
 			return w
 		}
 	}
@@ -151,4 +151,101 @@ func median(all []int64) int64 {
 		return 0
 	}
 	return slices.Sorted(slices.Values(all))[len(all)/2]
+}
+
+// waiters compares calls of Lock of one process that want one and the same resource. If one was in line when another came,
+// which has got the lock, then the first one got it first, or had given up by then.
+//
+// That holds as long as the nodes answer those in line: a call that has not heard of an answer to the others for too long asks
+// for itself. And a call for several resources holds up the others. Processes may overtake each other.
+func waiters(r *run, f *findings) {
+	for _, res := range r.resources {
+		for _, l := range r.byResource[res] {
+			c, from := l.acquired, l.asked-r.answered(l.acquired)
+			if c.wait == 0 || c.begin.Polls || !r.healthy(c.client, from, l.got) || !r.ran(c.client, from, l.got) {
+				continue
+			}
+			last := r.inLineBefore(c, res)
+			if last == nil {
+				continue
+			}
+			f.facts++
+			if l.got < r.left(last) {
+				p := place{from: last.begin.At, to: last.end.At, resource: res, clients: []string{c.client}}
+				f.violation(p, "%s waited from %s to %s; %s came at %s, and got the lock at %s", last, at(last.wait),
+					at(last.end.At), c, at(c.begin.At), at(l.got))
+			}
+		}
+	}
+}
+
+// inLineBefore is the call of the same process that left the line last, of those that were in it when c came; nil if there
+// was none, or one for several resources.
+func (r *run) inLineBefore(c *call, res string) (last *call) {
+	for _, w := range r.waiting[res] {
+		if w.client != c.client || w.end == nil || w.begin.Polls || w.begin.At >= c.end.At || w.end.At <= c.begin.At {
+			continue
+		}
+		if len(w.begin.Resources) > 1 {
+			return nil
+		}
+		if w.wait < c.begin.At && r.left(w) > c.begin.At && (last == nil || r.left(w) > r.left(last)) {
+			last = w
+		}
+	}
+	return last
+}
+
+// left is until when a call was in line for sure. One that gives up is not, for a while before it returns.
+func (r *run) left(c *call) int64 {
+	if c.ok() {
+		return c.end.At
+	}
+	return c.end.At - r.answered(c)
+}
+
+// answered is how long nodes may take to answer a call that waits.
+func (r *run) answered(c *call) int64 { return 2 * max(c.begin.NodeTimeout, r.nodeTimeout()) }
+
+func (r *run) nodeTimeout() int64 {
+	if d, err := time.ParseDuration(r.header.Settings["node timeout"]); err == nil {
+		return int64(d)
+	}
+	return int64(250 * time.Millisecond)
+}
+
+// wanted looks at each call that began to wait for a lock whose holder, in the same process, had asked to be told. Of calls
+// in other processes a holder hears at its next extension, if at all. Those that poll may be of another Redlock.
+func wanted(r *run, f *findings) {
+	asked, told := make(map[*lock]int64), make(map[*lock]int64)
+	for _, e := range r.events {
+		if l := r.lockOf(e); e.Kind == history.Wanted && l != nil {
+			if e.OK {
+				told[l] = e.At
+			} else {
+				asked[l] = e.At
+			}
+		}
+	}
+	for _, c := range r.inOrder {
+		if c.wait == 0 || c.begin.Polls {
+			continue
+		}
+		for _, res := range c.begin.Resources {
+			for _, l := range r.byResource[res] {
+				if from, asks := asked[l]; !asks || l.client != c.client || l.acquired.begin.Polls || from > c.wait || l.over <= c.wait {
+					continue
+				}
+				due := r.excused(l.client, c.wait, r.slack(l.client, c.wait))
+				switch t, ok := told[l]; {
+				case ok && t <= due:
+					f.facts++
+				case min(l.over, c.returned(r), r.lived(l.client)) > due:
+					f.facts++
+					p := place{from: c.wait, to: due, resource: res, clients: []string{l.client}, since: l.acquired.begin.At}
+					f.violation(p, "%s waited from %s on, and the holder of %s had not been told at %s", c, at(c.wait), l, at(due))
+				}
+			}
+		}
+	}
 }
