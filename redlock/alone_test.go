@@ -82,8 +82,7 @@ func TestAloneCallerReadsByItself(t *testing.T) {
 		})
 	})
 	t.Run("not on a pool's connection", func(t *testing.T) {
-		inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
-			r := newRedlock(t, c)
+		withRedlock(t, 1, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 			for range 10 {
 				cycle(t, r, "a", ttl)
 			}
@@ -213,8 +212,7 @@ func TestAloneCallerOnASilentConnection(t *testing.T) {
 	withAlone(t, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock, readers *testkit.Readers) {
 		c.Nodes[0].Proxy().BlackHole(true)
 		began := time.Now()
-		_, err := r.TryLock(t.Context(), []string{"a"}, ttl, redlock.WithNodeTimeout(4*time.Second))
-		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		refused(t, redlock.ErrNoQuorum, r, []string{"a"}, ttl, redlock.WithNodeTimeout(4*time.Second))
 		assert.LessOrEqual(t, time.Since(began), 4*time.Second)
 		time.Sleep(10 * time.Second)
 		assert.NotEmpty(t, rec.TakeOf(redlock.EventNodeDown))
@@ -235,8 +233,7 @@ func TestAloneCallerWhoseConnectionBreaks(t *testing.T) {
 			require.NoError(t, c.Slow(10*time.Millisecond, 10*time.Millisecond))
 			began := time.Now()
 			time.AfterFunc(15*time.Millisecond, c.Nodes[0].Proxy().Kill)
-			_, err := r.TryLock(t.Context(), []string{"a"}, ttl)
-			require.ErrorIs(t, err, redlock.ErrNoQuorum)
+			refused(t, redlock.ErrNoQuorum, r, []string{"a"}, ttl)
 			assert.Equal(t, 15*time.Millisecond, time.Since(began))
 			require.NoError(t, c.Slow(0, 0))
 			time.Sleep(time.Second)

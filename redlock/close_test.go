@@ -35,8 +35,7 @@ func TestCloseEndsWaitsAndKeepsHeldLocks(t *testing.T) {
 		require.NoError(t, l.Err())
 		_, err = r.Lock(t.Context(), []string{"b"}, ttl)
 		require.ErrorIs(t, err, redlock.ErrClosed)
-		err = l.Extend(t.Context(), ttl)
-		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		require.ErrorIs(t, l.Extend(t.Context(), ttl), redlock.ErrNoQuorum)
 		err = l.Unlock(t.Context())
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		for _, v := range votesOf(t, err) {

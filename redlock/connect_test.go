@@ -342,8 +342,7 @@ func TestConnectionsThatAreShortComeInABoundedLoop(t *testing.T) {
 		"in the handshake": {"SCRIPT", 30},
 		"after an answer":  {"GET", 10*10 + node.Redials + 40},
 	} {
-		runInBubble(t, name, 3, func(t *testing.T, cl *testcluster.Cluster) {
-			r := newWarm(t, cl)
+		runWithWarm(t, name, 3, func(t *testing.T, cl *testcluster.Cluster, r *redlock.Redlock) {
 			n := cl.Nodes[0]
 			served := 0
 			require.NoError(t, n.OnCommand(func(cmd string, _ []string) {
@@ -564,9 +563,7 @@ func mortalNodes(c *testcluster.Cluster) (nodes []redlock.Node, die func()) {
 // A machine that is suspended, or a function that is frozen, keeps connections of which the other end has forgotten.
 func TestFirstLockAfterAStandstillFindsConnectionsThatLive(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		for _, n := range c.Nodes {
-			require.NoError(t, n.Slow(10*time.Millisecond, 10*time.Millisecond))
-		}
+		require.NoError(t, c.Slow(10*time.Millisecond, 10*time.Millisecond))
 		nodes, die := mortalNodes(c)
 		var events testkit.Recorder
 		r := newOver(t, nodes, redlock.WithHook(events.Hook))

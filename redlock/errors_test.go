@@ -304,8 +304,7 @@ func TestErrorNamesCredentialsWithoutAScheme(t *testing.T) {
 // What is said of a quorum is what New has made of the number of nodes.
 func TestErrorsAndTextsSayWhatAQuorumIs(t *testing.T) {
 	for n, need := range map[int]int{1: 1, 2: 2, 3: 2, 4: 3, 5: 3} {
-		inBubble(t, n, func(t *testing.T, c *testcluster.Cluster) {
-			r := newWarm(t, c)
+		withWarm(t, n, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 			lockElsewhere(t, c, "x", time.Hour)
 			_, err := r.TryLock(t.Context(), []string{"x"}, ttl)
 			assert.Equal(t, need, quorumError(t, err).Need)

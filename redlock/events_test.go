@@ -432,8 +432,7 @@ func TestEventsThatAreRecentAreKeptWithoutAHook(t *testing.T) {
 		require.NoError(t, held.Unlock(t.Context()))
 		assert.Len(t, r.RecentEvents(), 3, "nor is one that is taken")
 
-		lock, err := r.Lock(t.Context(), []string{"job"}, 3*time.Second, redlock.WithOwner("me"))
-		require.NoError(t, err)
+		lock := waitLock(t, r, []string{"job"}, 3*time.Second, redlock.WithOwner("me"))
 		ctx := lock.KeepAlive(t.Context())
 		for _, n := range c.Nodes[1:] {
 			require.NoError(t, n.Stop())

@@ -67,8 +67,7 @@ func TestOwnerIsShownByARefusal(t *testing.T) {
 			if strings.HasSuffix(name, "quarantine") {
 				require.NoError(t, a.Admit(t.Context(), names(c)...))
 			}
-			l, err := a.TryLock(t.Context(), []string{"a"}, 5*time.Second, redlock.WithOwner(oddOwner))
-			require.NoError(t, err)
+			l := tryLock(t, a, []string{"a"}, 5*time.Second, redlock.WithOwner(oddOwner))
 			synctest.Wait()
 			shows := func(err error) {
 				t.Helper()
@@ -85,7 +84,7 @@ func TestOwnerIsShownByARefusal(t *testing.T) {
 				assert.Contains(t, err.Error(), fmt.Sprintf("held by %q (%s) for ", oddOwner, tokens.Digest(l.Token())))
 				assert.NotContains(t, err.Error(), l.Token()[:8])
 			}
-			_, err = b.TryLock(t.Context(), []string{"a", "b"}, time.Second)
+			_, err := b.TryLock(t.Context(), []string{"a", "b"}, time.Second)
 			shows(err)
 			_, err = b.Lock(t.Context(), []string{"a"}, time.Second, redlock.WithRetryCount(1)) // In line.
 			shows(err)

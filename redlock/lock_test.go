@@ -470,8 +470,7 @@ func TestLockTellsTakenFromUnreachable(t *testing.T) {
 		require.NoError(t, c.Nodes[1].Stop())
 		require.NoError(t, c.Nodes[2].Stop())
 		time.Sleep(2 * time.Second) // The hung connection has been given up.
-		err = refusal(t, redlock.ErrNoQuorum, r, []string{"a"}, ttl)
-		require.NotErrorIs(t, err, redlock.ErrTaken)
+		require.NotErrorIs(t, refusal(t, redlock.ErrNoQuorum, r, []string{"a"}, ttl), redlock.ErrTaken)
 	})
 	withWarm(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) { // Cut short, one refusal is a sign of it.
 		require.NoError(t, c.Nodes[0].Set("a", "somebody", ttl))
@@ -510,8 +509,7 @@ func TestLockThatIsNotGotLeavesNothing(t *testing.T) {
 
 // Whatever a server is asked when it has forgotten the scripts is sent again.
 func TestScriptFlushAtAnyMoment(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newWarm(t, c)
+	withWarm(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		var l *redlock.Lock
 		for _, ask := range []func() error{
 			func() (err error) { l, err = r.TryLock(t.Context(), []string{"a", "b"}, ttl); return err },

@@ -199,8 +199,7 @@ func TestOverloadIsSeenInRefusals(t *testing.T) {
 				require.InDelta(t, 128, r.Stats().Window, 4)
 				for range c.refusals {
 					time.Sleep(time.Millisecond)
-					_, err := r.TryLock(t.Context(), []string{"a"}, ttl, c.opts...)
-					require.ErrorIs(t, err, redlock.ErrNoQuorum)
+					refused(t, redlock.ErrNoQuorum, r, []string{"a"}, ttl, c.opts...)
 				}
 				require.InDelta(t, c.window, r.Stats().Window, 4)
 			})

@@ -20,8 +20,7 @@ import (
 
 func TestReadyTakesAQuorumOfVotes(t *testing.T) {
 	for n, need := range map[int]int{1: 1, 2: 2, 3: 2, 4: 3, 5: 3} {
-		inBubble(t, n, func(t *testing.T, c *testcluster.Cluster) {
-			r := newRedlock(t, c)
+		withRedlock(t, n, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 			require.NoError(t, r.Ready(t.Context()), "it connects to nodes that nobody has needed")
 			synctest.Wait()
 			for down := 1; down <= n; down++ {
@@ -45,13 +44,10 @@ func TestReadyTakesAQuorumOfVotes(t *testing.T) {
 // Nodes that hang before the first connection are waited for as a lock waits; those that hang later are noticed.
 func TestReadyWithNodesThatHang(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		for _, n := range c.Nodes[:2] {
-			require.NoError(t, n.Hang())
-		}
+		require.NoError(t, c.First(2).Hang())
 		r := newRedlock(t, c)
 		start := time.Now()
-		err := r.Ready(t.Context())
-		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		require.ErrorIs(t, r.Ready(t.Context()), redlock.ErrNoQuorum)
 		assert.LessOrEqual(t, time.Since(start), redlock.DefaultConnectTimeout)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
@@ -61,9 +57,7 @@ func TestReadyWithNodesThatHang(t *testing.T) {
 		require.NoError(t, c.Resume())
 		time.Sleep(5 * time.Second)
 		require.NoError(t, r.Ready(t.Context()))
-		for _, n := range c.Nodes[:2] {
-			require.NoError(t, n.Hang())
-		}
+		require.NoError(t, c.First(2).Hang())
 		time.Sleep(20 * time.Second)
 		require.ErrorIs(t, r.Ready(t.Context()), redlock.ErrNoQuorum)
 		require.NoError(t, c.Resume())
@@ -82,9 +76,7 @@ func TestReadyIsNotAQuarantine(t *testing.T) {
 		require.NoError(t, other.Admit(t.Context(), names(c)...))
 		require.NoError(t, r.Ready(t.Context()), "another process has admitted them, and this one has asked for no lock")
 		requireNoKeys(t, c)
-		for _, n := range c.Nodes[:2] {
-			require.NoError(t, n.Restart(false))
-		}
+		require.NoError(t, c.First(2).Restart(false))
 		time.Sleep(3 * time.Second)
 		require.ErrorIs(t, r.Ready(t.Context()), redlock.ErrNoQuorum)
 		time.Sleep(maxTTL)
@@ -105,12 +97,8 @@ func TestReadyOfNodesThatAreSetUpForOthers(t *testing.T) {
 }
 
 func TestReadyDoesNotCountNodesThatRefuse(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
-		warm(t, r)
-		for _, n := range c.Nodes[:2] {
-			require.NoError(t, n.SetError("OOM command not allowed"))
-		}
+	withWarm(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
+		require.NoError(t, c.First(2).SetError("OOM command not allowed"))
 		for range 10 {
 			_, err := r.TryLock(t.Context(), []string{"x"}, ttl)
 			require.Error(t, err)
@@ -121,9 +109,7 @@ func TestReadyDoesNotCountNodesThatRefuse(t *testing.T) {
 }
 
 func TestReadyAfterClose(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
-		warm(t, r)
+	withWarm(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		require.ErrorIs(t, r.Ready(cancelled(t)), context.Canceled)
 		require.NoError(t, r.Close(t.Context()))
 		require.ErrorIs(t, r.Ready(t.Context()), redlock.ErrClosed)

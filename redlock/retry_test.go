@@ -287,9 +287,7 @@ func TestWithWaitIsForCallsThatWait(t *testing.T) {
 // However a wait ends, of a lock that others have all the time it says that they have it.
 func TestAWaitForABusyLockEndsWithTaken(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		for _, n := range c.Nodes {
-			require.NoError(t, n.Slow(time.Millisecond, time.Millisecond))
-		}
+		require.NoError(t, c.Slow(time.Millisecond, time.Millisecond))
 		var all sync.WaitGroup
 		var failed atomic.Int64
 		for i := range 4 {

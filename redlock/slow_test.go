@@ -214,8 +214,7 @@ func TestSilenceIsNotTaken(t *testing.T) {
 // third one is dead, or refuses to write.
 func TestAttemptsWaitForANodeAfterAFailureOnlyWhereItIsNeeded(t *testing.T) {
 	for _, third := range []string{"well", "dead", "refuses"} {
-		runInBubble(t, third, 3, func(t *testing.T, c *testcluster.Cluster) {
-			r := newWarm(t, c)
+		runWithWarm(t, third, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 			switch third {
 			case "dead":
 				require.NoError(t, c.Nodes[2].Stop())
@@ -260,8 +259,7 @@ func TestAttemptsWaitForANodeAfterAFailureOnlyWhereItIsNeeded(t *testing.T) {
 // quorum. Whoever contends for the quick ones alone would never have it.
 func TestLockThatNeedsTheSlowNodesIsGot(t *testing.T) {
 	for _, n := range []int{3, 5, 7} {
-		runInBubble(t, fmt.Sprint(n, " nodes"), n, func(t *testing.T, c *testcluster.Cluster) {
-			r := newWarm(t, c)
+		runWithWarm(t, fmt.Sprint(n, " nodes"), n, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 			ail(t, c, "50 ms away")
 			notice([]*redlock.Redlock{r})
 			spare := (n - 1) / 2

@@ -26,8 +26,7 @@ func inTurns(opts ...redlock.Option) []redlock.Option {
 
 func lockInTurn(t *testing.T, r *redlock.Redlock, opts ...redlock.Option) *redlock.Lock {
 	t.Helper()
-	l, err := r.Lock(t.Context(), []string{"x"}, ttl, inTurns(opts...)...)
-	require.NoError(t, err)
+	l := waitLock(t, r, []string{"x"}, ttl, inTurns(opts...)...)
 	return l
 }
 
@@ -104,8 +103,7 @@ func TestTurnPassesALockOn(t *testing.T) {
 
 // Once its time is over, whoever has waited longest comes, in any process.
 func TestTurnEnds(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		l := lockInTurn(t, r)
 		elsewhere := startLock(t, newRedlock(t, c), []string{"x"}, inTurns()...)
 		here := startLock(t, r, []string{"x"}, inTurns()...)
@@ -121,8 +119,7 @@ func TestTurnEnds(t *testing.T) {
 
 // A waiter of another process that came first waits for one turn, not for all that come here meanwhile.
 func TestTurnIsNotLengthenedByPasses(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		began := time.Now()
 		ctx := t.Context()
 		stop, cancel := context.WithCancel(ctx)
@@ -152,8 +149,7 @@ func TestTurnIsNotLengthenedByPasses(t *testing.T) {
 
 // With nobody in line the lock is released at once, and whoever tries gets it.
 func TestTurnKeepsNoIdleLock(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		require.NoError(t, lockInTurn(t, r).Unlock(t.Context()))
 		synctest.Wait()
 		requireNoKeys(t, c)
@@ -172,24 +168,20 @@ func TestTurnIsForThoseThatWaitForTheSame(t *testing.T) {
 		"polls":              {[]string{"x"}, append(inTurns(), redlock.WithPolling(), redlock.WithRetryDelay(time.Second))},
 		"a longer ttl":       {[]string{"x"}, inTurns()},
 	} {
-		runInBubble(t, name, 3, func(t *testing.T, c *testcluster.Cluster) {
-			r := newRedlock(t, c)
+		runWithRedlock(t, name, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 			life := ttl
 			if name == "a longer ttl" {
 				life = ttl / 2
 			}
-			l, err := r.Lock(t.Context(), []string{"x"}, life, append(slowly(), redlock.WithTurn(oneTurn/2))...)
-			require.NoError(t, err)
+			l := waitLock(t, r, []string{"x"}, life, append(slowly(), redlock.WithTurn(oneTurn/2))...)
 			w := startLock(t, r, other.resources, other.opts...)
 			require.NoError(t, l.Unlock(t.Context()))
 			require.NoError(t, w.got(t).Unlock(t.Context()))
 			assert.Zero(t, r.Stats().Passed)
 		})
 	}
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
-		l, err := r.TryLock(t.Context(), []string{"x"}, ttl, redlock.WithTurn(oneTurn))
-		require.NoError(t, err)
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
+		l := tryLock(t, r, []string{"x"}, ttl, redlock.WithTurn(oneTurn))
 		w := startLock(t, r, []string{"x"}, inTurns()...)
 		assert.Contains(t, values(t, c), l.Token())
 		require.NoError(t, l.Unlock(t.Context()))
@@ -200,8 +192,7 @@ func TestTurnIsForThoseThatWaitForTheSame(t *testing.T) {
 
 // Whoever is first in line and cannot be passed the lock ends the turn: nobody overtakes it.
 func TestTurnPassesNobodyBy(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		l := lockInTurn(t, r)
 		plain := startLock(t, r, []string{"x"}, slowly()...)
 		w := startLock(t, r, []string{"x"}, inTurns()...)
@@ -210,8 +201,7 @@ func TestTurnPassesNobodyBy(t *testing.T) {
 	})
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) { // Who is first in one of its lines only.
 		r := newRedlock(t, c)
-		l, err := r.Lock(t.Context(), []string{"x", "y"}, ttl, inTurns()...)
-		require.NoError(t, err)
+		l := waitLock(t, r, []string{"x", "y"}, ttl, inTurns()...)
 		y := startLock(t, r, []string{"y"}, slowly()...)
 		both := startLock(t, r, []string{"x", "y"}, inTurns()...)
 		require.NoError(t, l.Unlock(t.Context()))
@@ -221,8 +211,7 @@ func TestTurnPassesNobodyBy(t *testing.T) {
 
 // Retries are counted from the end of the turn, and those that have come in it count them, too.
 func TestTurnAndRetries(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		l := lockInTurn(t, r)
 		began := time.Now()
 		var all sync.WaitGroup
@@ -241,8 +230,7 @@ func TestTurnAndRetries(t *testing.T) {
 
 // A caller that gives up is passed by, also one that does so as it is first; and so is nobody's lock forgotten.
 func TestTurnAndCallersThatGiveUp(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		l := lockInTurn(t, r)
 		first := startLock(t, r, []string{"x"}, inTurns()...)
 		second := startLock(t, r, []string{"x"}, inTurns()...)
@@ -254,8 +242,7 @@ func TestTurnAndCallersThatGiveUp(t *testing.T) {
 		requireNoKeys(t, c)
 	})
 	for range rounds(300, 50) { // At the same moment.
-		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-			r := newRedlock(t, c)
+		withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 			l := lockInTurn(t, r)
 			first := startLock(t, r, []string{"x"}, inTurns()...)
 			second := startLock(t, r, []string{"x"}, inTurns()...)
@@ -274,13 +261,10 @@ func TestTurnAndCallersThatGiveUp(t *testing.T) {
 
 // A lock is passed on while it is held by its own clocks, and not after a loss.
 func TestTurnEndsWithTheLock(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		l := lockInTurn(t, r)
 		w := startLock(t, r, []string{"x"}, inTurns()...)
-		for _, n := range c.Nodes {
-			do(t, n, "DEL", "x")
-		}
+		require.NoError(t, c.Del("x"))
 		require.ErrorIs(t, l.Extend(t.Context(), ttl), redlock.ErrLost)
 		require.ErrorIs(t, l.Unlock(t.Context()), redlock.ErrLost)
 		require.NoError(t, w.got(t).Unlock(t.Context()))
@@ -290,9 +274,7 @@ func TestTurnEndsWithTheLock(t *testing.T) {
 		r := newRedlock(t, c)
 		l := lockInTurn(t, r)
 		w := startLock(t, r, []string{"x"}, inTurns()...)
-		for _, n := range c.Nodes {
-			do(t, n, "SET", "x", "thief")
-		}
+		require.NoError(t, c.Set("x", "thief", 0))
 		next := requirePassed(t, l, w)
 		require.ErrorIs(t, next.Unlock(t.Context()), redlock.ErrLost)
 	})
@@ -300,14 +282,10 @@ func TestTurnEndsWithTheLock(t *testing.T) {
 
 // Nothing is passed on of a lock beside which this process has got another one: nodes must have lost it.
 func TestTurnEndsWithTheNextOne(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		l := lockInTurn(t, r)
-		for _, n := range c.Nodes {
-			do(t, n, "DEL", "x")
-		}
-		both, err := r.Lock(t.Context(), []string{"x", "y"}, ttl, inTurns()...)
-		require.NoError(t, err)
+		require.NoError(t, c.Del("x"))
+		both := waitLock(t, r, []string{"x", "y"}, ttl, inTurns()...)
 		w := startLock(t, r, []string{"x"}, inTurns()...)
 		require.ErrorIs(t, l.Unlock(t.Context()), redlock.ErrLost)
 		require.NoError(t, both.Unlock(t.Context()))
@@ -322,12 +300,9 @@ func TestTurnEndsWithTheNextOneOfAnyKind(t *testing.T) {
 		"TryLock":            func(t *testing.T, r *redlock.Redlock) *redlock.Lock { return tryLock(t, r, []string{"w", "x"}, ttl) },
 		"without the option": func(t *testing.T, r *redlock.Redlock) *redlock.Lock { return waitLock(t, r, []string{"x"}, ttl) },
 	} {
-		runInBubble(t, name, 3, func(t *testing.T, c *testcluster.Cluster) {
-			r := newRedlock(t, c)
+		runWithRedlock(t, name, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 			l := lockInTurn(t, r)
-			for _, n := range c.Nodes {
-				do(t, n, "DEL", "x")
-			}
+			require.NoError(t, c.Del("x"))
 			other := get(t, r)
 			w := startLock(t, r, []string{"x"}, inTurns()...)
 			require.ErrorIs(t, l.Unlock(t.Context()), redlock.ErrLost)
@@ -340,11 +315,9 @@ func TestTurnEndsWithTheNextOneOfAnyKind(t *testing.T) {
 
 // A turn may be longer than anything else that is remembered of a line in which nobody waits.
 func TestTurnIsNotForgotten(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		long := append(slowly(), redlock.WithTurn(time.Minute))
-		l, err := r.Lock(t.Context(), []string{"x"}, time.Hour, long...)
-		require.NoError(t, err)
+		l := waitLock(t, r, []string{"x"}, time.Hour, long...)
 		time.Sleep(10 * time.Second)
 		require.NoError(t, tryLock(t, r, []string{"y"}, ttl).Unlock(t.Context()))
 		require.NoError(t, waitLock(t, r, []string{"z"}, ttl).Unlock(t.Context()))
@@ -364,15 +337,12 @@ func TestTurnIsNotForgotten(t *testing.T) {
 // An extension that was under way when the lock was passed on is the next one's: its success, and the loss that it shows.
 func TestTurnInheritsAnExtension(t *testing.T) {
 	for _, lost := range []bool{false, true} {
-		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-			r := newRedlock(t, c)
+		withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 			l := lockInTurn(t, r)
 			second := startLock(t, r, []string{"x"}, inTurns()...)
 			third := startLock(t, r, []string{"x"}, inTurns()...)
 			if lost {
-				for _, n := range c.Nodes {
-					do(t, n, "SET", "x", "thief")
-				}
+				require.NoError(t, c.Set("x", "thief", 0))
 			}
 			slowDown(t, c)
 			extended := make(chan error)
@@ -403,8 +373,7 @@ func TestTurnInheritsAnExtension(t *testing.T) {
 
 // A node that has lost its keys gets them again once, whoever has the lock then.
 func TestTurnPassesRepairsOn(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		l := lockInTurn(t, r)
 		w := startLock(t, r, []string{"x"}, inTurns()...)
 		do(t, c.Nodes[0], "FLUSHALL")
@@ -424,8 +393,7 @@ func TestTurnPassesRepairsOn(t *testing.T) {
 
 // The context of the one ends before the other has the lock, and each has its own limits.
 func TestTurnHasAHoldForEach(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		l := lockInTurn(t, r, redlock.WithMaxHold(400*time.Millisecond))
 		w := startLock(t, r, []string{"x"}, inTurns(redlock.WithMaxHold(400*time.Millisecond))...)
 		kept := l.KeepAlive(t.Context())
@@ -443,8 +411,7 @@ func TestTurnHasAHoldForEach(t *testing.T) {
 
 // A stop time leaves a caller little of the validity: it is not passed a lock that leaves it less, or nothing at all.
 func TestTurnLeavesTimeToWork(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		l := lockInTurn(t, r)
 		called, done := false, make(chan error)
 		go func() {
@@ -463,8 +430,7 @@ func TestTurnLeavesTimeToWork(t *testing.T) {
 
 // A Do that fails, panics or ends its goroutine passes the lock on like any other.
 func TestTurnGoesOnAfterAPanic(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		var w *waitingLock
 		assert.Panics(t, func() {
 			_ = r.Do(t.Context(), []string{"x"}, ttl, func(context.Context, *redlock.Lock) error {
@@ -481,8 +447,7 @@ func TestTurnGoesOnAfterAPanic(t *testing.T) {
 
 // While the Redlock is being closed, nothing is passed on.
 func TestTurnEndsWithClose(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		l := lockInTurn(t, r)
 		w := startLock(t, r, []string{"x"}, inTurns()...)
 		l.KeepAlive(t.Context()) // Close waits for it.
@@ -498,8 +463,7 @@ func TestTurnEndsWithClose(t *testing.T) {
 
 // Each has a fence of its own, and whoever comes from the nodes next has a larger one.
 func TestTurnFences(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		fenced := inTurns(redlock.WithFencing())
 		last := int64(0)
 		for turn := range 3 {
@@ -529,8 +493,7 @@ func TestTurnFences(t *testing.T) {
 
 // The lock cannot be released by token: a process that is late would release that of a later caller.
 func TestTurnHasNoTokenToReleaseBy(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		l := lockInTurn(t, r, redlock.WithOwner("me"))
 		require.ErrorContains(t, newOver(t, forbiddenNodes(t, 3)).Release(t.Context(), []string{"x"}, l.Token()), "released by its handle")
 		require.NoError(t, l.Unlock(t.Context()))
@@ -539,8 +502,7 @@ func TestTurnHasNoTokenToReleaseBy(t *testing.T) {
 
 // Each slot of a semaphore is passed on by itself.
 func TestTurnsOfASemaphore(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		s, err := semaphore.New(r, "s", 2, ttl, redlock.WithTurn(oneTurn))
 		require.NoError(t, err)
 		var all sync.WaitGroup
@@ -655,8 +617,7 @@ func TestTurnPassesOnlyWhatWasAskedFor(t *testing.T) {
 			require.NoError(t, lockOnAll(t, r, []string{"a"}, time.Second, redlock.WithFencing()).Unlock(t.Context()))
 			time.Sleep(time.Millisecond)
 			turn := redlock.WithTurn(50 * time.Millisecond)
-			l, err := r.Lock(t.Context(), []string{"a"}, time.Second, append(tt.first, turn)...)
-			require.NoError(t, err)
+			l := waitLock(t, r, []string{"a"}, time.Second, append(tt.first, turn)...)
 			got := make(chan *redlock.Lock)
 			go func() {
 				next, err := r.Lock(t.Context(), []string{"a"}, time.Second, append(tt.next, turn)...)
@@ -707,8 +668,7 @@ func TestTurnPassesLivesThatWereAskedFor(t *testing.T) {
 
 // A caller that gives up in a turn has asked no node, but knows that the resource was taken; and it has waited.
 func TestTurnSaysWhyACallerGaveUp(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		l := lockInTurn(t, r)
 		w := startLock(t, r, []string{"x"}, inTurns()...)
 		assert.Equal(t, 1, r.Stats().Waiting)

@@ -112,8 +112,7 @@ func TestWaitSubscriptionThatBrokeComesBack(t *testing.T) {
 
 // After an outage a client hears of releases as soon as it reaches the node, however long the outage was.
 func TestWaitSubscriptionComesBackWithItsNode(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		held := lockElsewhere(t, c, "x", time.Hour)
 		startLock(t, r, []string{"x"}, slowly()...)
 		for outage := range 8 {
