@@ -19,11 +19,7 @@ func TestCloseEndsWaitsAndKeepsHeldLocks(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c, redlock.WithRetryCount(-1))
 		l := tryLock(t, r, []string{"a"}, ttl)
-		done := make(chan error)
-		go func() {
-			_, lockErr := r.Lock(context.Background(), []string{"a"}, ttl)
-			done <- lockErr
-		}()
+		done := meanwhile(func() error { return lockError(r.Lock(context.Background(), []string{"a"}, ttl)) })
 		time.Sleep(time.Second)
 		start := time.Now()
 		require.NoError(t, r.Close(t.Context()))
@@ -33,8 +29,7 @@ func TestCloseEndsWaitsAndKeepsHeldLocks(t *testing.T) {
 		require.ErrorIs(t, err, redlock.ErrTaken)
 		assert.Equal(t, 3, holders(t, c, l), "a lock in use is not released")
 		require.NoError(t, l.Err())
-		_, err = r.Lock(t.Context(), []string{"b"}, ttl)
-		require.ErrorIs(t, err, redlock.ErrClosed)
+		err = givesUp(t, redlock.ErrClosed, r, []string{"b"})
 		require.ErrorIs(t, l.Extend(t.Context(), ttl), redlock.ErrNoQuorum)
 		err = l.Unlock(t.Context())
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
@@ -50,8 +45,7 @@ func TestCloseWaitsForAReleaseBehindItsLastPing(t *testing.T) {
 	withWarm(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		l := lockOnAll(t, r, []string{"a"}, time.Hour)
 		require.NoError(t, c.Slow(10*time.Millisecond, 10*time.Millisecond))
-		closed := make(chan error, 1)
-		go func() { closed <- r.Close(context.Background()) }()
+		closed := meanwhile(func() error { return r.Close(context.Background()) })
 		time.Sleep(time.Millisecond)
 		require.NoError(t, l.Unlock(t.Context()))
 		require.NoError(t, <-closed)
@@ -104,8 +98,7 @@ func TestCloseSaysByeOnce(t *testing.T) {
 		go func() { _ = l.Unlock(context.Background()) }()
 		synctest.Wait() // The writer hangs in Flush.
 		start := time.Now()
-		done := make(chan error)
-		go func() { done <- r.Close(context.Background()) }()
+		done := meanwhile(func() error { return r.Close(context.Background()) })
 		synctest.Wait() // The last PING is queued.
 		c.Nodes[0].Proxy().Reset()
 		mu.Lock()

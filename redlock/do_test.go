@@ -87,16 +87,17 @@ func TestDo(t *testing.T) {
 	})
 }
 
+// Close waits for Do, not only for the release that its function may have made.
 func TestDoAndClose(t *testing.T) {
 	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
-		result := make(chan error, 1)
-		go func() {
-			result <- r.Do(context.Background(), []string{"a"}, time.Minute, func(ctx context.Context, _ *redlock.Lock) error {
-				<-ctx.Done()
-				time.Sleep(5 * time.Second)
-				return ctx.Err()
-			})
-		}()
+		other := tryLock(t, r, []string{"b"}, time.Minute)
+		work := func(ctx context.Context, l *redlock.Lock) error {
+			<-ctx.Done()
+			released := l.Unlock(ctx)
+			time.Sleep(5 * time.Second)
+			return errors.Join(ctx.Err(), released)
+		}
+		result := meanwhile(func() error { return r.Do(context.Background(), []string{"a"}, time.Minute, work) })
 		synctest.Wait()
 		start := time.Now()
 		require.NoError(t, r.Close(t.Context()))
@@ -104,8 +105,10 @@ func TestDoAndClose(t *testing.T) {
 		err := <-result
 		require.ErrorIs(t, err, redlock.ErrClosed)
 		require.ErrorIs(t, err, context.Canceled)
-		requireReleased(t, c)
-		require.ErrorIs(t, r.Do(t.Context(), []string{"a"}, time.Minute, func(context.Context, *redlock.Lock) error { return nil }), redlock.ErrClosed)
+		for _, err := range []error{r.Do(t.Context(), []string{"a"}, time.Minute, work), other.Do(t.Context(), work)} {
+			require.ErrorIs(t, err, redlock.ErrNotAcquired)
+			require.ErrorIs(t, err, redlock.ErrClosed)
+		}
 	})
 }
 
@@ -284,30 +287,6 @@ func TestDoOfALockLeavesItsMinHoldThoughItCallsNothing(t *testing.T) {
 	})
 }
 
-func TestDoOfALockHoldsUpClose(t *testing.T) {
-	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
-		l := tryLock(t, r, []string{"a"}, time.Minute)
-		other := tryLock(t, r, []string{"b"}, time.Minute)
-		result := make(chan error, 1)
-		go func() {
-			result <- l.Do(context.Background(), func(ctx context.Context, l *redlock.Lock) error {
-				<-ctx.Done()
-				released := l.Unlock(ctx)
-				time.Sleep(5 * time.Second)
-				return errors.Join(ctx.Err(), released)
-			})
-		}()
-		synctest.Wait()
-		start := time.Now()
-		require.NoError(t, r.Close(t.Context()))
-		assert.Equal(t, 5*time.Second, time.Since(start), "it waits for Do, not only for the release")
-		require.ErrorIs(t, <-result, redlock.ErrClosed)
-		err := other.Do(t.Context(), func(context.Context, *redlock.Lock) error { t.Error("called"); return nil })
-		require.ErrorIs(t, err, redlock.ErrNotAcquired)
-		require.ErrorIs(t, err, redlock.ErrClosed)
-	})
-}
-
 // Work that ends while an extension is under way has lost nothing, whatever the nodes say of that extension.
 func TestDoThatEndsDuringAnExtensionTellsOfNoLoss(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
@@ -344,8 +323,7 @@ func TestDoThatEndsDuringAnExtensionTellsOfNoLoss(t *testing.T) {
 
 		// An Extend of one's own hears of it. Nothing was lost, either.
 		l := tryLock(t, r, []string{"a"}, ttl)
-		failed := make(chan error)
-		go func() { failed <- l.Extend(context.Background(), time.Minute) }()
+		failed := meanwhile(func() error { return l.Extend(context.Background(), time.Minute) })
 		time.Sleep(15 * time.Millisecond)
 		require.NoError(t, l.Unlock(t.Context()))
 		require.ErrorIs(t, <-failed, redlock.ErrLost)

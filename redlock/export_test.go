@@ -103,6 +103,9 @@ func Scripts() []*node.Script {
 	return append([]*node.Script{node.Look, node.Probe}, handshakeScripts...)
 }
 
+// InspectCommand asks a node who holds a key.
+var InspectCommand = inspectCommand
+
 // Kept returns how many contexts of KeepAlive a lock knows.
 func Kept(l *Lock) int {
 	l.mu.Lock()

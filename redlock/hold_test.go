@@ -556,19 +556,3 @@ func TestHoldForgetsContextsThatHaveEnded(t *testing.T) {
 		}
 	})
 }
-
-// The machine sleeps between Lock and KeepAlive. Two seconds and more are left, all nodes answer at once, and the lock
-// expires all the same, as the first extension is planned without regard for the sleep.
-func TestKeepAliveAfterTheMachineHasSlept(t *testing.T) {
-	withWarm(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
-		l := tryLock(t, r, []string{"x"}, ttl)
-		testkit.WallOffset(r).Add(int64(7500 * time.Millisecond))
-		time.Sleep(100 * time.Millisecond)
-		require.NoError(t, l.Err())
-		ctx := l.KeepAlive(t.Context())
-		require.NoError(t, ctx.Err())
-		time.Sleep(10 * time.Second)
-		require.NoError(t, context.Cause(ctx), "it ended though every node has answered all the time")
-		_ = l.Unlock(t.Context())
-	})
-}

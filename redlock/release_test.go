@@ -143,57 +143,6 @@ func TestReleaseChecksItsArgumentsBeforeAnyIO(t *testing.T) {
 	require.ErrorIs(t, r.Release(t.Context(), ok, good), redlock.ErrClosed)
 }
 
-// No answer of a minority is waited for; without a quorum the call ends all the same, and the
-// release goes on in the background.
-func TestReleaseWithoutQuorumGoesOn(t *testing.T) {
-	for name, fault := range map[string]struct {
-		begin, end func(n *testcluster.Node) error
-	}{
-		"dead": {(*testcluster.Node).Stop, func(n *testcluster.Node) error { return n.Restart(true) }},
-		"hung": {(*testcluster.Node).Hang, (*testcluster.Node).Resume},
-		"replies lost": {
-			func(n *testcluster.Node) error { n.Proxy().DropReplies(true); return nil },
-			func(n *testcluster.Node) error { n.Proxy().Reset(); n.Proxy().DropReplies(false); return nil },
-		},
-		"erring": {
-			func(n *testcluster.Node) error { return n.SetError("BUSY Redis is busy running a script.") },
-			func(n *testcluster.Node) error { return n.SetError("") },
-		},
-	} {
-		runInBubble(t, name, 3, func(t *testing.T, c *testcluster.Cluster) {
-			first, worker := newRedlock(t, c), newWarm(t, c)
-			for _, down := range []int{1, 2} {
-				l := lockOnAll(t, first, []string{"a"}, time.Minute)
-				require.Equal(t, 3, holders(t, c, l))
-				for _, n := range c.Nodes[:down] {
-					require.NoError(t, fault.begin(n))
-				}
-				time.Sleep(10 * time.Millisecond)
-				start := time.Now()
-				err := worker.Release(t.Context(), []string{"a"}, l.Token())
-				took := time.Since(start)
-				if down == 1 {
-					require.NoError(t, err)
-					require.Less(t, took, 20*time.Millisecond)
-				} else {
-					require.ErrorIs(t, err, redlock.ErrNoQuorum)
-					require.NotErrorIs(t, err, redlock.ErrLost)
-					require.Len(t, votesOf(t, err), 3)
-					require.LessOrEqual(t, took, redlock.DefaultNodeTimeout)
-				}
-				for _, n := range c.Nodes[:down] {
-					require.NoError(t, fault.end(n))
-				}
-				// Those that come back are told without another call.
-				time.Sleep(15 * time.Second)
-				requireNoKeys(t, c)
-				err = worker.Release(t.Context(), []string{"a"}, l.Token())
-				require.ErrorIs(t, err, redlock.ErrLost, "it was released before")
-			}
-		})
-	}
-}
-
 // A node that was down is told within an hour, or within quarantine's maxTTL, and not later.
 func TestReleaseTellsANodeThatWasDownForAnHour(t *testing.T) {
 	const maxTTL = 90 * time.Minute

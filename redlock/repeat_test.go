@@ -35,11 +35,7 @@ func breakLate(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock, ttl, la
 	warm(t, r)
 	synctest.Wait() // The last node is connected, too.
 	require.NoError(t, c.Slow(trip/2, trip/2))
-	failed := make(chan error)
-	go func() {
-		_, err := r.TryLock(t.Context(), []string{"a"}, ttl)
-		failed <- err
-	}()
+	failed := meanwhile(func() error { return lockError(r.TryLock(t.Context(), []string{"a"}, ttl)) })
 	synctest.Wait()
 	for _, n := range c.Nodes {
 		n.Proxy().LateBytes(late, late)

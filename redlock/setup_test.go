@@ -91,6 +91,16 @@ func cancelled(t *testing.T) context.Context {
 	return ctx
 }
 
+// meanwhile makes a call, and returns where its error will be.
+func meanwhile(call func() error) <-chan error {
+	done := make(chan error, 1)
+	go func() { done <- call() }()
+	return done
+}
+
+// lockError is the error of a call for a lock.
+func lockError(_ *redlock.Lock, err error) error { return err }
+
 // lockElsewhere has another process lock a resource.
 func lockElsewhere(t *testing.T, c *testcluster.Cluster, resource string, life time.Duration) *redlock.Lock {
 	t.Helper()

@@ -113,29 +113,6 @@ func startTogether(t *testing.T, rs []*redlock.Redlock, resource string) *redloc
 	return winner
 }
 
-// Whatever the votes, an attempt is over two node timeouts after its start, and leaves nothing.
-func TestSplitVoteTakesOneMoreNodeTimeout(t *testing.T) {
-	for delay := 20 * time.Millisecond; delay < 50*time.Millisecond; delay += scenario(time.Millisecond, 15*time.Millisecond) {
-		for _, n := range []int{2, 3, 4, 5} {
-			withWarm(t, n, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
-				stays := n - redlock.Quorum(n) + 1 // So many that there is no quorum without them.
-				for i, node := range c.Nodes[:stays] {
-					require.NoError(t, node.Set("a", fmt.Sprint("stays", i), time.Minute))
-				}
-				require.NoError(t, c.Slow(delay, delay))
-				start := time.Now()
-				err := refusal(t, redlock.ErrTaken, r, []string{"a"}, ttl)
-				require.LessOrEqual(t, time.Since(start), 2*redlock.DefaultNodeTimeout)
-				require.Contains(t, err.Error(), "held by", "it shows the votes that were split")
-				time.Sleep(time.Second)
-				for _, node := range c.Nodes[stays:] {
-					require.Empty(t, keys(t, node))
-				}
-			})
-		}
-	}
-}
-
 // The nodes that are asked again get what is left of the time for the split, not a node timeout
 // of their own.
 func TestSplitVoteLeavesThoseThatAreAskedAgainTheRestOfTheTime(t *testing.T) {

@@ -2,7 +2,6 @@ package redlock_test
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -117,46 +116,6 @@ func TestTurnEnds(t *testing.T) {
 	})
 }
 
-// A waiter of another process that came first waits for one turn, not for all that come here meanwhile.
-func TestTurnIsNotLengthenedByPasses(t *testing.T) {
-	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
-		began := time.Now()
-		ctx := t.Context()
-		stop, cancel := context.WithCancel(ctx)
-		defer cancel()
-		var all sync.WaitGroup
-		for range 4 {
-			all.Go(func() {
-				for stop.Err() == nil {
-					l, err := r.Lock(ctx, []string{"x"}, ttl, inTurns()...)
-					if assert.NoError(t, err) {
-						time.Sleep(10 * time.Millisecond)
-						assert.NoError(t, l.Unlock(ctx))
-					}
-				}
-			})
-		}
-		time.Sleep(time.Millisecond)
-		l, err := newRedlock(t, c).Lock(t.Context(), []string{"x"}, ttl, inTurns()...)
-		require.NoError(t, err)
-		assert.LessOrEqual(t, time.Since(began), oneTurn+20*time.Millisecond)
-		require.NoError(t, l.Unlock(t.Context()))
-		cancel()
-		all.Wait()
-		assert.Greater(t, r.Stats().Passed, int64(40))
-	})
-}
-
-// With nobody in line the lock is released at once, and whoever tries gets it.
-func TestTurnKeepsNoIdleLock(t *testing.T) {
-	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
-		require.NoError(t, lockInTurn(t, r).Unlock(t.Context()))
-		synctest.Wait()
-		requireNoKeys(t, c)
-		require.NoError(t, lockElsewhere(t, c, "x", ttl).Unlock(t.Context()))
-	})
-}
-
 // Neither a TryLock nor a call that polls takes part, nor one that wants something else.
 func TestTurnIsForThoseThatWaitForTheSame(t *testing.T) {
 	for name, other := range map[string]struct {
@@ -217,8 +176,7 @@ func TestTurnAndRetries(t *testing.T) {
 		var all sync.WaitGroup
 		for range 3 {
 			all.Go(func() {
-				_, err := r.Lock(t.Context(), []string{"x"}, ttl, append(every(100*time.Millisecond, 3), redlock.WithTurn(oneTurn))...)
-				require.ErrorIs(t, err, redlock.ErrTaken)
+				err := givesUp(t, redlock.ErrTaken, r, []string{"x"}, append(every(100*time.Millisecond, 3), redlock.WithTurn(oneTurn))...)
 				assert.InDelta(t, oneTurn+300*time.Millisecond, time.Since(began), float64(10*time.Millisecond))
 				assert.GreaterOrEqual(t, quorumError(t, err).Attempt, 3)
 			})
@@ -228,35 +186,27 @@ func TestTurnAndRetries(t *testing.T) {
 	})
 }
 
-// A caller that gives up is passed by, also one that does so as it is first; and so is nobody's lock forgotten.
+// A caller that gives up is passed by, and nobody's lock is forgotten. It has asked no node, but knows that the resource
+// was taken; and it has waited.
 func TestTurnAndCallersThatGiveUp(t *testing.T) {
 	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		l := lockInTurn(t, r)
 		first := startLock(t, r, []string{"x"}, inTurns()...)
+		assert.Equal(t, 1, r.Stats().Waiting)
 		second := startLock(t, r, []string{"x"}, inTurns()...)
 		first.leaves()
+		assert.Equal(t, 1, r.Stats().Waiting)
 		require.ErrorIs(t, first.err, context.Canceled)
-		next := requirePassed(t, l, second)
-		require.NoError(t, next.Unlock(t.Context()))
-		synctest.Wait()
-		requireNoKeys(t, c)
+		_, err := r.Lock(t.Context(), []string{"x"}, ttl, inTurns(redlock.WithWait(100*time.Millisecond))...)
+		for _, err := range []error{first.err, err} {
+			require.ErrorIs(t, err, redlock.ErrTaken)
+			require.ErrorIs(t, err, redlock.ErrNotAcquired)
+			require.NotErrorIs(t, err, redlock.ErrNoQuorum)
+			require.ErrorContains(t, err, "a lock of this process had it")
+		}
+		require.NoError(t, requirePassed(t, l, second).Unlock(t.Context()))
+		requireReleased(t, c)
 	})
-	for range rounds(300, 50) { // At the same moment.
-		withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
-			l := lockInTurn(t, r)
-			first := startLock(t, r, []string{"x"}, inTurns()...)
-			second := startLock(t, r, []string{"x"}, inTurns()...)
-			go first.cancel()
-			require.NoError(t, l.Unlock(t.Context()))
-			<-first.done
-			if first.err == nil {
-				require.NoError(t, first.lock.Unlock(t.Context()))
-			}
-			require.NoError(t, second.got(t).Unlock(t.Context()))
-			synctest.Wait()
-			requireNoKeys(t, c)
-		})
-	}
 }
 
 // A lock is passed on while it is held by its own clocks, and not after a loss.
@@ -280,30 +230,20 @@ func TestTurnEndsWithTheLock(t *testing.T) {
 	})
 }
 
-// Nothing is passed on of a lock beside which this process has got another one: nodes must have lost it.
+// Nothing is passed on of a lock beside which this process has got another one, of whatever kind: nodes must have lost it.
 func TestTurnEndsWithTheNextOne(t *testing.T) {
-	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
-		l := lockInTurn(t, r)
-		require.NoError(t, c.Del("x"))
-		both := waitLock(t, r, []string{"x", "y"}, ttl, inTurns()...)
-		w := startLock(t, r, []string{"x"}, inTurns()...)
-		require.ErrorIs(t, l.Unlock(t.Context()), redlock.ErrLost)
-		require.NoError(t, both.Unlock(t.Context()))
-		require.NoError(t, w.got(t).Unlock(t.Context()))
-		assert.Zero(t, r.Stats().Passed)
-	})
-}
-
-// So it is beside one that takes no part in turns.
-func TestTurnEndsWithTheNextOneOfAnyKind(t *testing.T) {
-	for name, get := range map[string]func(t *testing.T, r *redlock.Redlock) *redlock.Lock{
-		"TryLock":            func(t *testing.T, r *redlock.Redlock) *redlock.Lock { return tryLock(t, r, []string{"w", "x"}, ttl) },
-		"without the option": func(t *testing.T, r *redlock.Redlock) *redlock.Lock { return waitLock(t, r, []string{"x"}, ttl) },
+	for name, next := range map[string]struct {
+		resources []string
+		opts      []redlock.Option
+	}{
+		"in its turn":        {[]string{"x", "y"}, inTurns()},
+		"that does not wait": {[]string{"w", "x"}, []redlock.Option{redlock.WithRetryCount(0)}},
+		"without the option": {[]string{"x"}, nil},
 	} {
 		runWithRedlock(t, name, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 			l := lockInTurn(t, r)
 			require.NoError(t, c.Del("x"))
-			other := get(t, r)
+			other := waitLock(t, r, next.resources, ttl, next.opts...)
 			w := startLock(t, r, []string{"x"}, inTurns()...)
 			require.ErrorIs(t, l.Unlock(t.Context()), redlock.ErrLost)
 			require.NoError(t, other.Unlock(t.Context()))
@@ -345,8 +285,7 @@ func TestTurnInheritsAnExtension(t *testing.T) {
 				require.NoError(t, c.Set("x", "thief", 0))
 			}
 			slowDown(t, c)
-			extended := make(chan error)
-			go func() { extended <- l.Extend(t.Context(), ttl) }()
+			extended := meanwhile(func() error { return l.Extend(t.Context(), ttl) })
 			time.Sleep(50 * time.Microsecond) // It is under way.
 			until := l.Until()
 			next := requirePassed(t, l, second)
@@ -428,66 +367,18 @@ func TestTurnLeavesTimeToWork(t *testing.T) {
 	})
 }
 
-// A Do that fails, panics or ends its goroutine passes the lock on like any other.
-func TestTurnGoesOnAfterAPanic(t *testing.T) {
-	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
-		var w *waitingLock
-		assert.Panics(t, func() {
-			_ = r.Do(t.Context(), []string{"x"}, ttl, func(context.Context, *redlock.Lock) error {
-				w = startLock(t, r, []string{"x"}, inTurns()...) //nolint:contextcheck // It is another caller.
-				panic("oh")
-			}, inTurns()...)
-		})
-		require.NoError(t, w.got(t).Unlock(t.Context()))
-		assert.EqualValues(t, 1, r.Stats().Passed)
-		synctest.Wait()
-		requireNoKeys(t, c)
-	})
-}
-
 // While the Redlock is being closed, nothing is passed on.
 func TestTurnEndsWithClose(t *testing.T) {
 	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		l := lockInTurn(t, r)
 		w := startLock(t, r, []string{"x"}, inTurns()...)
 		l.KeepAlive(t.Context()) // Close waits for it.
-		closed := make(chan error)
-		go func() { closed <- r.Close(t.Context()) }()
+		closed := meanwhile(func() error { return r.Close(t.Context()) })
 		<-w.done
 		require.ErrorIs(t, w.err, redlock.ErrClosed)
 		require.NoError(t, l.Unlock(t.Context()))
 		require.NoError(t, <-closed)
 		requireNoKeys(t, c)
-	})
-}
-
-// Each has a fence of its own, and whoever comes from the nodes next has a larger one.
-func TestTurnFences(t *testing.T) {
-	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
-		fenced := inTurns(redlock.WithFencing())
-		last := int64(0)
-		for turn := range 3 {
-			l := lockInTurn(t, r, redlock.WithFencing())
-			require.Greater(t, l.Fence(), last)
-			last = l.Fence()
-			for pass := range 3 {
-				w := startLock(t, r, []string{"x"}, fenced...)
-				if turn == 0 { // Nothing is known of what the counters were: the fence is all that it has.
-					require.NoError(t, l.Unlock(t.Context()))
-					l = w.got(t)
-				} else {
-					l = requirePassed(t, l, w)
-				}
-				require.Greater(t, l.Fence(), last, pass)
-				last = l.Fence()
-			}
-			require.NoError(t, l.Unlock(t.Context()))
-			other, err := newRedlock(t, c).TryLock(t.Context(), []string{"x"}, ttl, redlock.WithFencing())
-			require.NoError(t, err)
-			require.Greater(t, other.Fence(), last)
-			last = other.Fence()
-			require.NoError(t, other.Unlock(t.Context()))
-		}
 	})
 }
 
@@ -563,127 +454,48 @@ func TestTurnArguments(t *testing.T) {
 	})
 }
 
-// Two locks never overlap, in whatever way calls end.
-func TestTurnsOfManyCallers(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		var all sync.WaitGroup
-		var inside sync.Mutex
-		fence := int64(0)
-		for range 3 {
-			r := newRedlock(t, c)
-			for i := range 5 {
-				all.Go(func() {
-					for n := range rounds(200, 60) {
-						ctx, cancel := context.WithTimeout(t.Context(), time.Duration(1+(n*7+i*3)%40)*time.Millisecond)
-						err := r.Do(ctx, []string{"x"}, ttl, func(ctx context.Context, l *redlock.Lock) error {
-							if !inside.TryLock() {
-								t.Error("two at a time")
-							}
-							assert.Greater(t, l.Fence(), fence)
-							fence = l.Fence()
-							time.Sleep(time.Duration((n+i)%3) * time.Millisecond)
-							inside.Unlock()
-							return ctx.Err()
-						}, redlock.WithFencing(), redlock.WithTurn(10*time.Millisecond), redlock.WithRetryCount(-1))
-						cancel()
-						if err != nil && !errors.Is(err, context.DeadlineExceeded) {
-							t.Error(err)
-						}
-					}
-				})
-			}
-		}
-		all.Wait()
-		time.Sleep(time.Second)
-		requireNoKeys(t, c)
-	})
-}
-
-// A caller that has asked for a fence, or for more room for clocks, must not be passed a lock without.
+// A caller that has asked for a fence, or for more room for clocks, must not be passed a lock without. It may let its lock
+// end by itself, and a counter has to outlive what its caller says: no life is passed on that is longer, or shorter, than
+// what it has asked for.
 func TestTurnPassesOnlyWhatWasAskedFor(t *testing.T) {
+	fenced := redlock.WithFencing()
+	counted := []redlock.Option{fenced, redlock.WithFenceLife(time.Hour)}
 	for name, tt := range map[string]struct {
-		first, next    []redlock.Option
-		passed, fenced bool
+		first, next []redlock.Option
+		ttl         time.Duration
+		passed      bool
+		fence       bool // the next one has one
 	}{
-		"the same":              {nil, nil, true, false},
-		"both fences":           {[]redlock.Option{redlock.WithFencing()}, []redlock.Option{redlock.WithFencing()}, true, true},
-		"the next wants one":    {nil, []redlock.Option{redlock.WithFencing()}, false, true},
-		"the next wants none":   {[]redlock.Option{redlock.WithFencing()}, nil, false, false},
-		"a larger drift factor": {nil, []redlock.Option{redlock.WithDriftFactor(0.05)}, false, false},
-		"a smaller one":         {nil, []redlock.Option{redlock.WithDriftFactor(0.005)}, true, false},
+		"the same":              {nil, nil, time.Second, true, false},
+		"both fences":           {counted, counted, time.Second, true, true},
+		"the next wants one":    {nil, []redlock.Option{fenced}, time.Second, false, true},
+		"the next wants none":   {[]redlock.Option{fenced}, nil, time.Second, false, false},
+		"a larger drift factor": {nil, []redlock.Option{redlock.WithDriftFactor(0.05)}, time.Second, false, false},
+		"a smaller one":         {nil, []redlock.Option{redlock.WithDriftFactor(0.005)}, time.Second, true, false},
+		"a shorter ttl":         {counted, counted, time.Second - time.Millisecond, false, true},
+		"a longer one":          {counted, counted, time.Second + time.Millisecond, true, true},
+		"a much longer one":     {counted, counted, 2 * time.Second, false, true},
+		"a shorter fence life":  {counted, []redlock.Option{fenced, redlock.WithFenceLife(time.Minute)}, time.Second, true, true},
+		"a longer fence life":   {counted, []redlock.Option{fenced, redlock.WithFenceLife(time.Hour + 1)}, time.Second, false, true},
 	} {
 		runWithWarm(t, name, 3, func(t *testing.T, _ *testcluster.Cluster, r *redlock.Redlock) {
 			// Numbers below a fence are known to be free if somebody has had the resource some time before.
-			require.NoError(t, lockOnAll(t, r, []string{"a"}, time.Second, redlock.WithFencing()).Unlock(t.Context()))
+			require.NoError(t, lockOnAll(t, r, []string{"a"}, time.Second, fenced).Unlock(t.Context()))
 			time.Sleep(time.Millisecond)
 			turn := redlock.WithTurn(50 * time.Millisecond)
 			l := waitLock(t, r, []string{"a"}, time.Second, append(tt.first, turn)...)
 			got := make(chan *redlock.Lock)
-			go func() {
-				next, err := r.Lock(t.Context(), []string{"a"}, time.Second, append(tt.next, turn)...)
-				assert.NoError(t, err)
-				got <- next
-			}()
+			go func() { got <- waitLock(t, r, []string{"a"}, tt.ttl, append(tt.next, turn)...) }()
 			synctest.Wait()
 			require.NoError(t, l.Unlock(t.Context()))
 			next := <-got
 			require.Equal(t, tt.passed, r.Stats().Passed == 1)
 			require.Equal(t, tt.passed, next.Holder() == l.Holder())
-			require.Equal(t, tt.fenced, next.Fence() > 0)
-			require.NoError(t, next.Unlock(t.Context()))
-		})
-	}
-}
-
-// A caller may let its lock end by itself, and a counter has to outlive what its caller says: what another one has asked
-// for is not passed on to it if it is longer, or shorter.
-func TestTurnPassesLivesThatWereAskedFor(t *testing.T) {
-	for name, tt := range map[string]struct {
-		ttl, life time.Duration
-		passed    bool
-	}{
-		"the same":             {time.Second, time.Hour, true},
-		"a shorter ttl":        {time.Second - time.Millisecond, time.Hour, false},
-		"a longer one":         {time.Second + time.Millisecond, time.Hour, true},
-		"a much longer one":    {2 * time.Second, time.Hour, false},
-		"a shorter fence life": {time.Second, time.Minute, true},
-		"a longer fence life":  {time.Second, time.Hour + 1, false},
-	} {
-		runWithWarm(t, name, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
-			require.NoError(t, lockOnAll(t, r, []string{"a"}, time.Second, redlock.WithFencing()).Unlock(t.Context()))
-			time.Sleep(time.Millisecond)
-			opts := []redlock.Option{redlock.WithTurn(50 * time.Millisecond), redlock.WithFencing()}
-			l := waitLock(t, r, []string{"a"}, time.Second, append(opts, redlock.WithFenceLife(time.Hour))...)
-			got := make(chan *redlock.Lock)
-			go func() { got <- waitLock(t, r, []string{"a"}, tt.ttl, append(opts, redlock.WithFenceLife(tt.life))...) }()
-			synctest.Wait()
-			require.NoError(t, l.Unlock(t.Context()))
-			next := <-got
-			require.Equal(t, tt.passed, r.Stats().Passed == 1)
+			require.Equal(t, tt.fence, next.Fence() > 0)
 			require.LessOrEqual(t, time.Until(next.Until()), tt.ttl)
 			require.NoError(t, next.Unlock(t.Context()))
 		})
 	}
-}
-
-// A caller that gives up in a turn has asked no node, but knows that the resource was taken; and it has waited.
-func TestTurnSaysWhyACallerGaveUp(t *testing.T) {
-	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
-		l := lockInTurn(t, r)
-		w := startLock(t, r, []string{"x"}, inTurns()...)
-		assert.Equal(t, 1, r.Stats().Waiting)
-		w.leaves()
-		assert.Zero(t, r.Stats().Waiting)
-		_, err := r.Lock(t.Context(), []string{"x"}, ttl, inTurns(redlock.WithWait(100*time.Millisecond))...)
-		for _, err := range []error{w.err, err} {
-			require.ErrorIs(t, err, redlock.ErrTaken)
-			require.ErrorIs(t, err, redlock.ErrNotAcquired)
-			require.NotErrorIs(t, err, redlock.ErrNoQuorum)
-			require.ErrorContains(t, err, "a lock of this process had it")
-		}
-		require.ErrorIs(t, w.err, context.Canceled)
-		require.NoError(t, l.Unlock(t.Context()))
-	})
 }
 
 // A caller that rests until it is passed the lock waits like any other, and the holder hears of it at once.

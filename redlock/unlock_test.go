@@ -355,8 +355,7 @@ func TestUnlockNamesWhoHasTheLockNow(t *testing.T) {
 
 		// Somebody waits for the one, and the other is another's.
 		l := tryLock(t, r, []string{"a", "b"}, ttl)
-		got := make(chan error, 1)
-		go func() { got <- lockAndUnlock(other, "b") }()
+		got := meanwhile(func() error { return lockAndUnlock(other, "b") })
 		synctest.Wait()
 		require.NoError(t, c.Del("a"))
 		rival := tryLock(t, other, []string{"a"}, time.Minute)

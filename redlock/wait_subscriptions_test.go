@@ -194,32 +194,3 @@ func TestWaitSubscriptionThatFailsAgainIsToldAgain(t *testing.T) {
 		}
 	})
 }
-
-// Nobody waits for a subscription.
-func TestWaitSubscriptionOfAPoolThatBlocksHoldsNobodyUp(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		nodes := withOneConnection(c, true)
-		r := newOver(t, nodes, redlock.WithNodeTimeout(5*time.Second))
-		held := lockElsewhere(t, c, "x", time.Hour)
-		start := time.Now()
-		_, err := r.Lock(t.Context(), []string{"x"}, ttl, redlock.WithRetryCount(3), redlock.WithRetryDelay(20*time.Millisecond), redlock.WithRetryJitter(0))
-		require.ErrorIs(t, err, redlock.ErrTaken)
-		assert.Less(t, time.Since(start), 200*time.Millisecond, "3 retries after 20 ms each")
-		time.Sleep(time.Minute)
-		w := startLock(t, r, []string{"x"}, redlock.WithRetryCount(-1), redlock.WithRetryDelay(20*time.Millisecond))
-		w.takesOver(t, held, 60*time.Millisecond)
-	})
-}
-
-// Without a connection to listen on, a waiter knows from its first refusal when the holder's
-// keys end.
-func TestWaitSubscriptionIsNotNeededToNoticeAHolderThatDies(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		nodes := withOneConnection(c, false)
-		r := newOver(t, nodes)
-		died := time.Now()
-		lockElsewhere(t, c, "x", time.Second)
-		waitLock(t, r, []string{"x"}, ttl, slowly()...)
-		assert.InDelta(t, 1, time.Since(died).Seconds(), 0.01)
-	})
-}

@@ -10,7 +10,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -140,8 +139,7 @@ func TestWaitCountsTimedRetriesInLine(t *testing.T) {
 		assert.GreaterOrEqual(t, holders, 2, "two refusals decide, the third may come late")
 
 		asked = 0
-		_, err = b.Lock(t.Context(), []string{"x"}, ttl, redlock.WithRetryCount(-1), redlock.WithRetryIf(func(error) bool { asked++; return asked < 5 }))
-		require.ErrorIs(t, err, redlock.ErrTaken)
+		err = givesUp(t, redlock.ErrTaken, b, []string{"x"}, redlock.WithRetryCount(-1), redlock.WithRetryIf(func(error) bool { asked++; return asked < 5 }))
 		assert.Equal(t, 5, asked, "it says when the wait ends")
 
 		// As it is for one that is first: the attempt at the beginning, and the timed ones.
@@ -153,8 +151,7 @@ func TestWaitCountsTimedRetriesInLine(t *testing.T) {
 
 		// And for one that no retry delay slows down.
 		start = time.Now()
-		_, err = b.Lock(t.Context(), []string{"x"}, ttl, redlock.WithRetryCount(3), redlock.WithRetryDelay(0))
-		require.ErrorIs(t, err, redlock.ErrTaken)
+		err = givesUp(t, redlock.ErrTaken, b, []string{"x"}, redlock.WithRetryCount(3), redlock.WithRetryDelay(0))
 		assert.Less(t, time.Since(start), 50*time.Millisecond)
 	})
 }
@@ -203,31 +200,20 @@ func TestWaiterOfAnotherProcessIsWokenByARelease(t *testing.T) {
 	}
 }
 
-func TestWaitTakesARetryDelayForLostMessages(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		nodes, taps := tapped(c)
-		r := newOver(t, nodes)
-		mute(taps)
-		for range 20 {
-			held := lockElsewhere(t, c, "x", time.Hour)
-			w := startLock(t, r, []string{"x"})
-			time.Sleep(300 * time.Millisecond)
-			w.takesOver(t, held, redlock.DefaultRetryDelay+redlock.DefaultRetryJitter)
-		}
-	})
-}
-
+// A waiter knows from its first refusal when the holder's keys end, also if it has no connection to listen on.
 func TestWaitersAreWokenByTheKeysExpiryWhenTheHolderDies(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
 		for i := 0; i < 20; i += rounds(1, 4) {
 			life := 100*time.Millisecond + time.Duration(i)*77*time.Millisecond
-			died := time.Now()
-			lockElsewhere(t, c, "x", life)
-			w := startLock(t, newRedlock(t, c), []string{"x"}, slowly()...)
-			require.NoError(t, w.got(t).Unlock(t.Context()))
-			late := w.at.Sub(died.Add(life))
-			assert.Positive(t, late)
-			assert.Less(t, late, 10*time.Millisecond)
+			for _, nodes := range [][]redlock.Node{nodesOf(c), withOneConnection(c, false)} {
+				died := time.Now()
+				lockElsewhere(t, c, "x", life)
+				w := startLock(t, newOver(t, nodes), []string{"x"}, slowly()...)
+				require.NoError(t, w.got(t).Unlock(t.Context()))
+				late := w.at.Sub(died.Add(life))
+				assert.Positive(t, late)
+				assert.Less(t, late, 10*time.Millisecond)
+			}
 		}
 	})
 }
@@ -235,11 +221,7 @@ func TestWaitersAreWokenByTheKeysExpiryWhenTheHolderDies(t *testing.T) {
 // The entry of a session that has ended must not keep the release from the waiters of this process.
 func TestWaitEndsThoughADeadSessionIsInLine(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		nodes := nodesOf(c)
-		for i := range nodes {
-			nodes[i].Pool = &secondPool{Pool: nodes[i].Pool, fail: func() error { return assert.AnError }}
-		}
-		r := newOver(t, nodes)
+		r := newOver(t, withOneConnection(c, false))
 		for _, dead := range []bool{false, true} {
 			held := tryLock(t, r, []string{"x"}, time.Hour)
 			if dead {
@@ -380,27 +362,6 @@ func do(t *testing.T, n *testcluster.Node, command string, args ...any) any {
 func doInt(t *testing.T, n *testcluster.Node, command string, args ...any) int {
 	t.Helper()
 	return int(do(t, n, command, args...).(int64))
-}
-
-// A secondPool fails at every connection but the first one.
-type secondPool struct {
-	redlock.Pool
-
-	fail func() error
-
-	mu sync.Mutex
-	n  int
-}
-
-func (p *secondPool) GetContext(ctx context.Context) (redis.Conn, error) {
-	p.mu.Lock()
-	p.n++
-	first := p.n == 1
-	p.mu.Unlock()
-	if !first {
-		return nil, p.fail()
-	}
-	return p.Pool.GetContext(ctx)
 }
 
 // isWanted reports whether the channel of Wanted is closed.

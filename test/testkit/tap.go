@@ -3,6 +3,7 @@ package testkit
 import (
 	"bytes"
 	"context"
+	"errors"
 	"net"
 	"sync"
 
@@ -18,6 +19,7 @@ type Tap struct {
 	subs       map[*tapConn]bool
 	opened     int  // subscriptions ever
 	unanswered bool // messages are lost
+	ended      bool // nothing is connected to any more
 }
 
 // Tapped returns the nodes of a cluster, with a tap on each.
@@ -30,6 +32,9 @@ func Tapped(c *testcluster.Cluster) ([]redlock.Node, []*Tap) {
 				conn, err := n.Dial(ctx)
 				if err != nil {
 					return nil, err
+				}
+				if taps[i].hasEnded() {
+					return nil, errors.Join(net.ErrClosed, conn.Close())
 				}
 				return &tapConn{Conn: conn, tap: taps[i]}, nil
 			},
@@ -48,6 +53,20 @@ func (t *Tap) Cut() {
 	for c := range subs {
 		_ = c.Conn.Close()
 	}
+}
+
+// End breaks the subscriptions for good, as the death of the client does.
+func (t *Tap) End() {
+	t.mu.Lock()
+	t.ended = true
+	t.mu.Unlock()
+	t.Cut()
+}
+
+func (t *Tap) hasEnded() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.ended
 }
 
 // Mute has all messages be lost from now on.
