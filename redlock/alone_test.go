@@ -214,24 +214,6 @@ func TestAloneConnectionThatBreaksBetweenCalls(t *testing.T) {
 	}, redlock.WithHook(rec.Hook))
 }
 
-// While callers pause, the reader reads.
-func TestAloneCallerThatComesRarely(t *testing.T) {
-	withAlone(t, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock, readers *testkit.Readers) {
-		for range 20 {
-			time.Sleep(100 * time.Millisecond)
-			requireAlone(t, r, readers)
-		}
-		time.Sleep(time.Second)
-		readers.Take()
-		cycle(t, r, "a", ttl)
-		callers, others := readers.Take()
-		assert.Zero(t, callers)
-		assert.Positive(t, others)
-		time.Sleep(time.Hour)
-		assert.EqualValues(t, 1, r.Stats().Nodes[0].Connects, "PINGs are answered")
-	}, redlock.WithConnectionAge(0))
-}
-
 func TestAloneCallerAndClose(t *testing.T) {
 	t.Run("in the middle", func(t *testing.T) {
 		withAlone(t, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock, _ *testkit.Readers) {

@@ -33,6 +33,7 @@ func TestCloseEndsWaitsAndKeepsHeldLocks(t *testing.T) {
 		require.ErrorIs(t, l.Extend(t.Context(), ttl), redlock.ErrNoQuorum)
 		err = l.Unlock(t.Context())
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		require.ErrorIs(t, err, redlock.ErrClosed, "it says that it was Close")
 		for _, v := range votesOf(t, err) {
 			require.ErrorIs(t, v.Err, redlock.ErrClosed)
 		}

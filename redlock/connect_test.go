@@ -170,15 +170,14 @@ func TestConnectHandshakeTakesOneRoundTrip(t *testing.T) {
 
 // movable is a node whose address leads to the second of two servers once moved.
 func movable(moved *atomic.Bool, from, to *testcluster.Node) redlock.Pool {
-	return &conn.Dialer{
-		Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			if moved.Load() {
-				return to.Dial(ctx)
-			}
-			return from.Dial(ctx)
-		},
-		Network: "tcp", Address: "name:6379",
+	name := dialerOf(from)
+	name.Dial = func(ctx context.Context, _, _ string) (net.Conn, error) {
+		if moved.Load() {
+			return to.Dial(ctx)
+		}
+		return from.Dial(ctx)
 	}
+	return name
 }
 
 // A replica that has taken the place of a master counts as down, for that reason: no attempt waits for it, it is not
@@ -254,39 +253,6 @@ func TestConnectTakesNoHintForAWrongServer(t *testing.T) {
 		}
 		require.NoError(t, l.Unlock(t.Context()))
 	})
-}
-
-// A server that accepts and hangs up is backed off from, also if it answers something
-// each time.
-func TestConnectionsThatAreShortComeInABoundedLoop(t *testing.T) {
-	for name, c := range map[string]struct {
-		hangUp string // upon this command
-		most   int64  // connections in 10 s
-	}{
-		"before an answer": {"SET", 30},
-		"in the handshake": {"SCRIPT", 30},
-		"after an answer":  {"GET", 10*10 + node.Redials + 40},
-	} {
-		runWithWarm(t, name, 3, func(t *testing.T, cl *testcluster.Cluster, r *redlock.Redlock) {
-			n := cl.Nodes[0]
-			served := 0
-			require.NoError(t, n.OnCommand(func(cmd string, _ []string) {
-				if cmd != "SET" && cmd != "EVALSHA" && cmd != "DELEX" && cmd != c.hangUp {
-					return
-				}
-				if served++; c.hangUp == "GET" && served%2 == 1 {
-					return // Every other request of a connection is answered.
-				}
-				n.Proxy().Kill()
-			}))
-			for start := time.Now(); time.Since(start) < 10*time.Second; time.Sleep(scenario(5*time.Millisecond, 40*time.Millisecond)) {
-				cycle(t, r, "a", ttl)
-			}
-			assert.Less(t, r.Stats().Nodes[0].Connects, c.most)
-			require.NoError(t, n.OnCommand(nil))
-			time.Sleep(2 * node.MaxBackoff)
-		})
-	}
 }
 
 func TestConnectionThatIsIdleIsKeptAlive(t *testing.T) {
@@ -420,11 +386,7 @@ func TestConnectionThatIsGivenUpIsReset(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
 		var linger atomic.Int64
 		linger.Store(-1)
-		d := dialerOf(c.Nodes[0])
-		d.Dial = func(ctx context.Context, _, _ string) (net.Conn, error) {
-			conn, err := c.Nodes[0].Dial(ctx)
-			return lingerConn{conn, &linger}, err
-		}
+		d := dialerOf(c.Nodes[0], func(c net.Conn) net.Conn { return lingerConn{c, &linger} })
 		r := newOver(t, []redlock.Node{{Name: "n", Pool: d}})
 		warm(t, r)
 		c.Nodes[0].Proxy().BlackHole(true)
@@ -453,13 +415,8 @@ func mortalNodes(c *testcluster.Cluster) (nodes []redlock.Node, die func()) {
 	var latest atomic.Pointer[atomic.Bool]
 	latest.Store(new(atomic.Bool))
 	for _, n := range c.Nodes {
-		nodes = append(nodes, redlock.Node{Name: n.Name(), Pool: redlock.PoolFunc(func(ctx context.Context) (redis.Conn, error) {
-			made, err := n.Dial(ctx)
-			if err != nil {
-				return nil, err
-			}
-			return redis.NewConn(mortalConn{made, latest.Load()}, 0, 0), nil
-		})})
+		pool := dialerOf(n, func(c net.Conn) net.Conn { return mortalConn{c, latest.Load()} })
+		nodes = append(nodes, redlock.Node{Name: n.Name(), Pool: pool})
 	}
 	return nodes, func() { latest.Swap(new(atomic.Bool)).Store(true) }
 }

@@ -349,23 +349,10 @@ func TestHoldWithMinHold(t *testing.T) {
 	})
 }
 
-// A tardy tracer takes its time before the caller gets its lock.
-type tardy struct{ redlock.Tracer }
-
-func (tardy) Begin(ctx context.Context, _ redlock.Op, _ []string) context.Context { return ctx }
-
-func (tardy) Wants(context.Context, redlock.EventKind) bool { return false }
-
-func (tardy) End(_ context.Context, e redlock.Event) {
-	if e.Kind == redlock.EventAcquired {
-		time.Sleep(300 * time.Millisecond)
-	}
-}
-
 // However long the nodes and the call took: the min hold is that of the caller, who cannot know when the attempt began.
 func TestHoldWithMinHoldIsCountedFromTheReturn(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c, redlock.WithTracer(tardy{}))
+		r := newRedlock(t, c, redlock.WithTracer(testkit.Standstill(300*time.Millisecond)))
 		other := newRedlock(t, c)
 		warm(t, r)
 		warm(t, other)

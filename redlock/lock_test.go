@@ -475,24 +475,6 @@ func TestScriptFlushDuringACancelledAttemptLeavesNothing(t *testing.T) {
 	}
 }
 
-// A lastMoment is a tracer that calls a function when the next round is decided, before the call hears of it.
-type lastMoment struct {
-	come atomic.Pointer[context.CancelFunc]
-}
-
-func (*lastMoment) Begin(ctx context.Context, _ redlock.Op, _ []string) context.Context { return ctx }
-func (*lastMoment) End(context.Context, redlock.Event)                                  {}
-func (*lastMoment) Event(context.Context, redlock.Event)                                {}
-
-func (m *lastMoment) Wants(_ context.Context, kind redlock.EventKind) bool {
-	if kind == redlock.EventDecided {
-		if end := m.come.Swap(nil); end != nil {
-			(*end)()
-		}
-	}
-	return false
-}
-
 // What is won just as the caller goes is the caller's, who has it to release, but for a Do, whose function is not called
 // any more. Nothing else of it stays, and the next in line has the lock at once.
 func TestLockThatIsWonAsItsCallerGoes(t *testing.T) {
@@ -511,8 +493,15 @@ func TestLockThatIsWonAsItsCallerGoes(t *testing.T) {
 		"Do, of min hold": {do: true, opts: append(slowly(), redlock.WithMinHold(ttl/2))},
 	} {
 		runInBubble(t, name, 3, func(t *testing.T, c *testcluster.Cluster) {
-			var m lastMoment
-			r := newWarm(t, c, redlock.WithTracer(&m))
+			var come atomic.Pointer[context.CancelFunc] // before the call hears that its round was decided
+			r := newWarm(t, c, redlock.WithTracer(testkit.TracerFuncs{OnWants: func(kind redlock.EventKind) bool {
+				if kind == redlock.EventDecided {
+					if end := come.Swap(nil); end != nil {
+						(*end)()
+					}
+				}
+				return false
+			}}))
 			slowDown(t, c)
 			ctx, cancel := context.WithCancel(t.Context())
 			var held *redlock.Lock
@@ -537,12 +526,12 @@ func TestLockThatIsWonAsItsCallerGoes(t *testing.T) {
 				}
 			}
 			if tt.try {
-				m.come.Store(&cancel)
+				come.Store(&cancel)
 				call()
 			} else {
 				go call()
 				time.Sleep(1500 * time.Millisecond) // It has been refused, and listens.
-				m.come.Store(&cancel)
+				come.Store(&cancel)
 				require.NoError(t, held.Unlock(t.Context()))
 				<-done
 			}

@@ -6,8 +6,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/seed6c881748/redlock/internal/node"
 )
 
 // A delay is at least 1 ms and never longer than all that options may set, and its jitter is at
@@ -72,27 +70,4 @@ func TestRetryDelayIsUniformAroundTheDelay(t *testing.T) {
 	assert.Greater(t, high, 290*time.Millisecond)
 	assert.Equal(t, time.Second, jittered(time.Second, 0))
 	assert.Zero(t, jittered(0, 0))
-}
-
-func TestRetryFreeIn(t *testing.T) {
-	const never = time.Duration(-1)
-	taken := func(d time.Duration) Vote { return Vote{stance: node.No, Err: ErrTaken, HolderTTL: d} }
-	for _, c := range []struct {
-		votes []Vote
-		want  time.Duration
-	}{
-		{[]Vote{taken(3), taken(1), taken(2)}, 2},
-		{[]Vote{taken(3), taken(1), {stance: node.Yes}}, 1},
-		{[]Vote{taken(3), {stance: node.Pending}, {stance: node.Pending}}, 0},
-		{[]Vote{taken(3), {stance: node.Silent}, taken(1)}, 3},
-		{[]Vote{taken(3), {stance: node.Silent}, {stance: node.Silent}}, never},
-		{[]Vote{taken(never), taken(never), taken(1)}, never},
-		{[]Vote{taken(0), taken(0), taken(1)}, 0},
-	} {
-		left, ok := freeIn(c.votes, 2)
-		assert.Equal(t, c.want != never, ok)
-		if ok {
-			assert.Equal(t, c.want, left)
-		}
-	}
 }

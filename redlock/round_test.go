@@ -56,24 +56,6 @@ func TestRoundWithdrawsARequestThatWaitsThoughOthersAreAskedAgain(t *testing.T) 
 	})
 }
 
-// The time of a contest and that for answers may end at the same instant, after which nothing else comes.
-func TestSplitVoteEndsWithANodeThatHangsInIt(t *testing.T) {
-	inBubble(t, 4, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
-		warm(t, r)
-		for i, n := range c.Nodes[2:] {
-			require.NoError(t, n.Set("a", fmt.Sprint("holder", i), time.Minute))
-		}
-		require.NoError(t, c.Slow(time.Millisecond, time.Millisecond))
-		time.AfterFunc(20*time.Millisecond, func() { _ = c.Nodes[3].Hang() })
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		_, err := r.TryLock(ctx, []string{"a"}, time.Minute)
-		require.ErrorIs(t, err, ErrTaken)
-		require.NoError(t, ctx.Err())
-	})
-}
-
 // newClaim makes a claim of a Redlock with so many nodes.
 func newClaim(resources []string, keys []any, owner string, ttl time.Duration, nodes int) *claim {
 	r := &core{nodes: make([]*link.Link, nodes)}
@@ -196,4 +178,22 @@ func TestStandstillsAreCountedOnceEach(t *testing.T) {
 		}
 		assert.EqualValues(t, i+1, r.Stats().Standstills)
 	}
+}
+
+func TestQuorumIsAStrictMajorityOfTheConfiguredNodes(t *testing.T) {
+	for n, want := range map[int]int{1: 1, 2: 2, 3: 2, 4: 3, 5: 3, 6: 4, 7: 4} {
+		assert.Equal(t, want, quorum(n), "n=%d", n)
+	}
+}
+
+// A key lives for no less than the validity that is counted from the exact ttl.
+func TestMillisecondsAreRoundedUp(t *testing.T) {
+	assert.Equal(t, int64(1), serverMillis(time.Millisecond))
+	assert.Equal(t, int64(2), serverMillis(time.Millisecond+1))
+	assert.Equal(t, int64(2), serverMillis(2*time.Millisecond))
+}
+
+// For how long a quorum of keys lives, of which one has no expiry.
+func TestQuorumOfKeysHasALife(t *testing.T) {
+	assert.Equal(t, 2*time.Second, needed([]time.Duration{time.Second, -1, 2 * time.Second}, 2))
 }

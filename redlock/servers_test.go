@@ -1,7 +1,6 @@
 package redlock_test
 
 import (
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -10,7 +9,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed6c881748/redlock/internal/fences"
 	"github.com/seed6c881748/redlock/internal/node"
 	"github.com/seed6c881748/redlock/internal/quarantine"
 	"github.com/seed6c881748/redlock/internal/testcluster"
@@ -157,45 +155,4 @@ func TestQuarantineLookThatIsRefusedLeavesNoTextOnAServer(t *testing.T) {
 	_, err = conn.Do("EVAL", text.Source, 1, "marker", "1", "1", shortMaxTTL.Milliseconds())
 	require.NoError(t, err)
 	assert.Equal(t, 1, known())
-}
-
-// The raise script on every kind of state, on a real server. It never lowers a
-// counter, and gives those that it sets their life.
-func TestFenceRaisesOnAServer(t *testing.T) {
-	c := testcluster.RunServers(t, 1)
-	n := c.Nodes[0]
-	conn := adminConn(t, n)
-	for _, tc := range []struct {
-		token, counter string
-		fence, answer  int64
-	}{
-		{"t", "8", 9, 9},
-		{"t", "9", 9, 9}, // A raise that comes late is harmless.
-		{"t", "9007199254740990", fences.Max, fences.Max},
-		{"t", "1760000000000001", 1760000000000002, 1760000000000002}, // Lua shows 14 digits.
-		{"t", "10", 9, 0},
-		{"t", "x", 9, 0},
-		{"other", "8", 9, 0},
-		{"", "8", 9, 0},
-	} {
-		require.NoError(t, n.Flush())
-		if tc.token != "" {
-			require.NoError(t, n.Set("x", tc.token, time.Minute))
-		}
-		require.NoError(t, n.Set(testkit.CounterKey("x"), tc.counter, time.Minute))
-		answer, err := redis.Int64(conn.Do("EVAL", redlock.RaiseScript.Source, 2, "x", testkit.CounterKey("x"), "t", tc.fence, time.Hour.Milliseconds()))
-		require.NoError(t, err)
-		assert.Equal(t, tc.answer, answer, tc)
-		text, _, err := n.Get(testkit.CounterKey("x"))
-		require.NoError(t, err)
-		left, err := redis.Int64(conn.Do("PTTL", testkit.CounterKey("x")))
-		require.NoError(t, err)
-		if tc.answer == 0 {
-			assert.Equal(t, tc.counter, text, tc)
-			assert.Less(t, left, 2*time.Minute.Milliseconds())
-		} else {
-			assert.Equal(t, strconv.FormatInt(tc.fence, 10), text, tc)
-			assert.Greater(t, left, 59*time.Minute.Milliseconds())
-		}
-	}
 }

@@ -348,25 +348,6 @@ func TestTurnHasAHoldForEach(t *testing.T) {
 	})
 }
 
-// A stop time leaves a caller little of the validity: it is not passed a lock that leaves it less, or nothing at all.
-func TestTurnLeavesTimeToWork(t *testing.T) {
-	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
-		l := lockInTurn(t, r)
-		called, done := false, make(chan error)
-		go func() {
-			done <- r.Do(t.Context(), []string{"x"}, ttl, func(context.Context, *redlock.Lock) error {
-				called = true
-				return nil
-			}, inTurns(redlock.WithStopTime(ttl-300*time.Millisecond))...)
-		}()
-		time.Sleep(oneTurn - 50*time.Millisecond)
-		require.NoError(t, l.Unlock(t.Context()))
-		require.NoError(t, <-done)
-		require.True(t, called)
-		assert.Zero(t, r.Stats().Passed)
-	})
-}
-
 // While the Redlock is being closed, nothing is passed on.
 func TestTurnEndsWithClose(t *testing.T) {
 	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {

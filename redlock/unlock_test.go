@@ -59,30 +59,6 @@ func TestUnlockOfALockThatHadEnded(t *testing.T) {
 	})
 }
 
-// Once Close has taken the connections away, the errors say that it was Close.
-func TestUnlockAndExtendAfterCloseSaySo(t *testing.T) {
-	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
-		l := tryLock(t, r, []string{"a"}, ttl)
-		old := tryLock(t, r, []string{"b"}, time.Second)
-		require.NoError(t, r.Close(t.Context()))
-		for _, err := range []error{l.Extend(t.Context(), ttl), l.Unlock(t.Context())} {
-			require.ErrorIs(t, err, redlock.ErrClosed)
-			require.ErrorIs(t, err, redlock.ErrNoQuorum)
-			qe := quorumError(t, err)
-			require.NotErrorIs(t, qe, redlock.ErrClosed, "exactly one reason")
-		}
-		time.Sleep(2 * time.Second)
-		err := old.Unlock(t.Context())
-		require.ErrorIs(t, err, redlock.ErrClosed)
-		require.ErrorIs(t, err, redlock.ErrExpired)
-	})
-	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) { // A node that is down is not Close's doing.
-		l := tryLock(t, r, []string{"a"}, ttl)
-		require.NoError(t, c.Stop())
-		require.NotErrorIs(t, l.Unlock(t.Context()), redlock.ErrClosed)
-	})
-}
-
 func TestUnlockOfAStolenLock(t *testing.T) {
 	for stolen := range 6 {
 		for _, expired := range []bool{false, true} {

@@ -2,12 +2,9 @@ package testkit
 
 import (
 	"bytes"
-	"context"
-	"errors"
 	"net"
 	"sync"
 
-	"github.com/seed6c881748/redlock/internal/conn"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/redlock"
 )
@@ -27,19 +24,7 @@ func Tapped(c *testcluster.Cluster) ([]redlock.Node, []*Tap) {
 	nodes, taps := make([]redlock.Node, len(c.Nodes)), make([]*Tap, len(c.Nodes))
 	for i, n := range c.Nodes {
 		taps[i] = &Tap{subs: map[*tapConn]bool{}}
-		nodes[i] = redlock.Node{Name: n.Name(), Pool: &conn.Dialer{
-			Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
-				conn, err := n.Dial(ctx)
-				if err != nil {
-					return nil, err
-				}
-				if taps[i].hasEnded() {
-					return nil, errors.Join(net.ErrClosed, conn.Close())
-				}
-				return &tapConn{Conn: conn, tap: taps[i]}, nil
-			},
-			Network: "tcp", Address: n.Addr(),
-		}}
+		nodes[i] = redlock.Node{Name: n.Name(), Pool: DialerOf(n, taps[i].on)}
 	}
 	return nodes, taps
 }
@@ -63,10 +48,14 @@ func (t *Tap) End() {
 	t.Cut()
 }
 
-func (t *Tap) hasEnded() bool {
+// on returns a connection with the tap on it.
+func (t *Tap) on(c net.Conn) net.Conn {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.ended
+	if t.ended {
+		_ = c.Close()
+	}
+	return &tapConn{Conn: c, tap: t}
 }
 
 // Mute has all messages be lost from now on.
