@@ -98,6 +98,13 @@ func meanwhile(call func() error) <-chan error {
 	return done
 }
 
+// took returns for how long a call has lasted.
+func took(call func()) time.Duration {
+	start := time.Now()
+	call()
+	return time.Since(start)
+}
+
 // lockError is the error of a call for a lock.
 func lockError(_ *redlock.Lock, err error) error { return err }
 
