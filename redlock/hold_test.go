@@ -120,8 +120,7 @@ func TestHoldIsEndedByCloseWhichWaitsForItsRelease(t *testing.T) {
 			}
 		})
 		start := time.Now()
-		deadline := within(t, 30*time.Second)
-		require.NoError(t, r.Close(deadline))
+		require.NoError(t, r.Close(within(t, 30*time.Second)))
 		assert.Equal(t, 15*time.Second, time.Since(start))
 		requireReleased(t, c)
 	})
@@ -133,8 +132,7 @@ func TestHoldIsEndedByCloseWhichWaitsForItsRelease(t *testing.T) {
 	})
 	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) { // Its context ends first.
 		_, _ = kept(t, r, time.Hour)
-		deadline := within(t, time.Second)
-		require.ErrorIs(t, r.Close(deadline), context.DeadlineExceeded)
+		require.ErrorIs(t, r.Close(within(t, time.Second)), context.DeadlineExceeded)
 	})
 }
 

@@ -51,8 +51,7 @@ func TestInspectShowsWhoHoldsAResource(t *testing.T) {
 		assert.Equal(t, "x", in.Nodes[2].TokenStart)
 		assert.Negative(t, in.Nodes[2].TTL)
 		require.ErrorIs(t, in.Nodes[3].Err, redlock.ErrNodeTimeout)
-		ctx := within(t, time.Millisecond)
-		_, err = r.Inspect(ctx, "a")
+		_, err = r.Inspect(within(t, time.Millisecond), "a")
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 	})
 }

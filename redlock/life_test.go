@@ -288,8 +288,7 @@ func TestCloseWaitsForWhatHangsOnlyOnce(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		holder, r := newRedlock(t, c), newRedlock(t, c)
 		tryLock(t, holder, []string{"a"}, ttl)
-		ctx := within(t, time.Second)
-		_, err := r.Lock(ctx, []string{"a"}, ttl)
+		_, err := r.Lock(within(t, time.Second), []string{"a"}, ttl)
 		require.ErrorIs(t, err, redlock.ErrTaken)
 		synctest.Wait()
 		require.True(t, r.Stats().Nodes[0].Listens)

@@ -316,8 +316,7 @@ func TestOverloadTurnsAway(t *testing.T) {
 		require.NotErrorIs(t, err, redlock.ErrOverloaded, "as all errors of nodes")
 		require.Zero(t, asked.Load(), "nodes were asked")
 
-		ctx := within(t, 10*time.Millisecond)
-		_, err = r.TryLock(ctx, []string{"a"}, ttl)
+		_, err = r.TryLock(within(t, 10*time.Millisecond), []string{"a"}, ttl)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 

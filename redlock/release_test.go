@@ -42,8 +42,7 @@ func TestReleaseByAnotherProcess(t *testing.T) {
 			// The process that took it may be gone by now.
 			require.NoError(t, first.Close(t.Context()))
 			start := time.Now()
-			ended := cancelled(t)
-			require.NoError(t, worker.Release(ended, []string{"b", "a", "b"}, l.Token()))
+			require.NoError(t, worker.Release(cancelled(t), []string{"b", "a", "b"}, l.Token()))
 			require.NoError(t, w.got(t).Unlock(t.Context()))
 			assert.Less(t, time.Since(start), 20*time.Millisecond, "who waits is told")
 			synctest.Wait()
