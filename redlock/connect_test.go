@@ -263,6 +263,13 @@ func TestConnectionThatIsIdleIsKeptAlive(t *testing.T) {
 		c.Nodes[0].Proxy().BlackHole(false)
 		time.Sleep(3 * time.Second)
 		assert.True(t, r.Stats().Nodes[0].Up)
+		// One that has served an answer and breaks is made again at once.
+		for range 3 {
+			cycle(t, r, "a", ttl)
+			c.Reset()
+			synctest.Wait()
+			assert.True(t, r.Stats().Nodes[0].Up)
+		}
 	})
 }
 

@@ -51,19 +51,6 @@ func inBubble(t *testing.T, n int, fn func(t *testing.T, c *testcluster.Cluster)
 	synctest.Test(t, func(t *testing.T) { fn(t, testcluster.RunBubble(t, n)) })
 }
 
-type forbidden struct{ t *testing.T }
-
-func (p forbidden) GetContext(context.Context) (redis.Conn, error) {
-	p.t.Error("I/O")
-	return nil, nil //nolint:nilnil // Not reached.
-}
-
-func forbiddenNodes(t *testing.T, n int) []Node {
-	t.Helper()
-	pool := forbidden{t}
-	return []Node{{"a", pool}, {"b", pool}, {"c", pool}}[:n]
-}
-
 func keys(t *testing.T, n *testcluster.Node) map[string]testcluster.KeyState {
 	t.Helper()
 	all, err := n.Keys()
@@ -319,16 +306,17 @@ func TestRoundFitsASizeOfTheAllocator(t *testing.T) {
 
 // All timers that are late because of one standstill count it once, and those of the next one count that.
 func TestStandstillsAreCountedOnceEach(t *testing.T) {
-	r := newOver(t, forbiddenNodes(t, 3))
-	now := time.Now()
-	for i := range 3 {
-		now = now.Add(time.Hour)
-		for range 5 {
-			r.stoodStill(now.Add(-time.Second), now)
-			now = now.Add(time.Millisecond)
+	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
+		r, now := newRedlock(t, c), time.Now()
+		for i := range 3 {
+			now = now.Add(time.Hour)
+			for range 5 {
+				r.stoodStill(now.Add(-time.Second), now)
+				now = now.Add(time.Millisecond)
+			}
+			assert.EqualValues(t, i+1, r.Stats().Standstills)
 		}
-		assert.EqualValues(t, i+1, r.Stats().Standstills)
-	}
+	})
 }
 
 func TestQuorumIsAStrictMajorityOfTheConfiguredNodes(t *testing.T) {

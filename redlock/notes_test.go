@@ -531,8 +531,3 @@ func TestAnErrorInsteadOfNotesHasNoEffect(t *testing.T) {
 		assert.Empty(t, to.all())
 	})
 }
-
-func TestSetNameIsChecked(t *testing.T) {
-	_, err := New(forbiddenNodes(t, 3), WithSetName(strings.Repeat("x", 101)))
-	require.EqualError(t, err, "redlock: set name of 101 bytes: must not exceed 100")
-}

@@ -84,6 +84,7 @@ func TestArgumentsOfNewAreChecked(t *testing.T) {
 		"connection age 24h0m0.001s": redlock.WithConnectionAge(redlock.MaxWait + time.Millisecond),
 		"connect timeout 24h0m0.001": redlock.WithConnectTimeout(redlock.MaxWait + time.Millisecond),
 		"is reserved":                redlock.WithPrefix("x__redlock__:y"),
+		"set name of 101 bytes: mus": redlock.WithSetName(strings.Repeat("x", 101)),
 	} {
 		refuse(want, good, opt)
 	}
