@@ -308,7 +308,7 @@ func TestConnectionHealsWithin3sAfterABlackHoleOf60s(t *testing.T) {
 			return redlock.NewNode(n.Addr(), redis.DialContextFunc(c.DialContext)).Pool
 		},
 		"deaf pool": func(t *testing.T, _ *testcluster.Cluster, n *testcluster.Node) redlock.Pool {
-			p := deafPool(n)
+			p := testkit.DeafPool(n)
 			t.Cleanup(func() { _ = p.Close() })
 			return p
 		},
@@ -343,7 +343,7 @@ func TestConnectionHealsWithin3sAfterABlackHoleOf60s(t *testing.T) {
 func TestConnectionComesBackFromAHoleOfAnyLength(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
 		n := c.Nodes[0]
-		pool := deafPool(n)
+		pool := testkit.DeafPool(n)
 		defer func() { _ = pool.Close() }()
 		r := newOver(t, []redlock.Node{{n.Name(), pool}})
 		warm(t, r)
@@ -419,7 +419,7 @@ func TestFirstLockAfterAStandstillFindsConnectionsThatLive(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		require.NoError(t, c.Slow(10*time.Millisecond, 10*time.Millisecond))
 		nodes, die := mortalNodes(c)
-		var events testkit.Recorder
+		var events recorder
 		r := newOver(t, nodes, redlock.WithHook(events.Hook))
 		for _, idle := range []time.Duration{100 * time.Millisecond, time.Second, time.Minute} {
 			cycle(t, r, "a", ttl)

@@ -15,7 +15,6 @@ import (
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/redlock"
-	"github.com/seed6c881748/redlock/test/testkit"
 )
 
 func TestDo(t *testing.T) {
@@ -280,7 +279,7 @@ func TestDoOfALockLeavesItsMinHoldThoughItCallsNothing(t *testing.T) {
 func TestDoThatEndsDuringAnExtensionTellsOfNoLoss(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		var log strings.Builder
-		var events testkit.Recorder
+		var events recorder
 		hook := redlock.SlogHook(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn})))
 		r := newRedlock(t, c, redlock.WithHook(func(ctx context.Context, e redlock.Event) {
 			hook(ctx, e)

@@ -19,7 +19,6 @@ var (
 	FencedLockScript = fencedLockScript
 	RaiseScript      = raiseScript
 	QueueScript      = queueScript
-	PassScript       = passScript
 	UnlockScript     = unlockScript
 	GrantingScripts  = grantingScripts
 )
@@ -28,7 +27,6 @@ var (
 var (
 	DefaultRetryDelay     = defaultOptions().retryDelay
 	DefaultRetryJitter    = defaultOptions().jitter
-	DefaultDriftFactor    = defaultOptions().driftFactor
 	DefaultNodeTimeout    = defaultOptions().nodeTimeout
 	DefaultConnectTimeout = defaultOptions().connectTimeout
 )
@@ -61,7 +59,6 @@ const (
 
 // Decisions.
 var (
-	Quorum       = quorum
 	SplitLimit   = lease.SplitLimit
 	RetryDefault = new(options).retries
 	IsOverload   = isOverload

@@ -423,7 +423,7 @@ func TestHoldWithMinHoldOutlivesItsHolder(t *testing.T) {
 }
 
 func TestHoldWithMinHoldForWhichNoTTLIsLongEnough(t *testing.T) {
-	nodes := testkit.ForbiddenNodes(t, 3)
+	nodes := forbiddenNodes(t, 3)
 	for _, limit := range []struct {
 		opt  redlock.Option
 		want string
@@ -431,7 +431,7 @@ func TestHoldWithMinHoldForWhichNoTTLIsLongEnough(t *testing.T) {
 		{redlock.WithQuarantine(10 * time.Second), "ttl 10.860606061s: must not exceed the quarantine's maxTTL 10s"},
 		{redlock.WithFenceLife(10 * time.Second), "ttl 10.860606061s: must not exceed the fence life 10s"},
 	} {
-		r := testkit.NewOver(t, nodes, redlock.WithFencing(), limit.opt)
+		r := newOver(t, nodes, redlock.WithFencing(), limit.opt)
 		_, err := r.TryLock(t.Context(), []string{"a"}, 10*time.Second, redlock.WithMinHold(10*time.Second))
 		require.EqualError(t, err, "redlock: min hold 10s: the ttl of 10s is too short for it and an attempt: redlock: "+limit.want)
 		require.ErrorIs(t, err, redlock.ErrNotAcquired)

@@ -465,11 +465,11 @@ func TestQuarantineLookThatIsRefusedLeavesNoTextOnAServer(t *testing.T) {
 		return found[0]
 	}
 	for setting, values := range map[string][2]string{"maxmemory": {"1", "0"}, "min-replicas-to-write": {"1", "0"}} {
-		admin(t, n, "CONFIG", "SET", setting, values[0])
+		testkit.Admin(t, n, "CONFIG", "SET", setting, values[0])
 		_, err := conn.Do("EVAL", text.Source, 1, "marker", "1", "1", shortMaxTTL.Milliseconds())
 		require.Error(t, err, setting)
 		assert.Zero(t, known(), setting)
-		admin(t, n, "CONFIG", "SET", setting, values[1])
+		testkit.Admin(t, n, "CONFIG", "SET", setting, values[1])
 	}
 	_, err := conn.Do("REPLICAOF", "127.0.0.1", "1")
 	require.NoError(t, err)

@@ -247,14 +247,14 @@ func TestReleasesOfLargeLocksTakeBoundedMemory(t *testing.T) {
 		require.NoError(t, c.Nodes[0].Stop())
 		large := strings.Repeat("x", 500<<10)
 		const most = 32 // What is kept for each counts as four times its name, and 64 MiB may be kept.
-		before := heap()
+		before := testkit.Heap()
 		check := func(from int) {
 			for i := range most + 10 {
 				err := worker.Release(t.Context(), []string{strings.Clone(large)}, fmt.Sprintf("%032x", from+i))
 				require.ErrorIs(t, err, redlock.ErrNoQuorum)
 			}
 			assert.InDelta(t, most, worker.Stats().Nodes[0].PendingReleases, 1)
-			assert.LessOrEqual(t, heap(), before+node.MaxForeign)
+			assert.LessOrEqual(t, testkit.Heap(), before+node.MaxForeign)
 		}
 		check(0)
 		time.Sleep(redlock.UnknownLife + time.Second) // All that is kept is of no use any more.
@@ -320,13 +320,13 @@ func TestReleaseWithoutTheScriptWakesWhoWaitsThoughItsAnswerIsLost(t *testing.T)
 	for name, after := range map[string]int64{"the deletion's": 1, "the bell's": 2, "the script's": 3} {
 		runInBubble(t, name, 3, func(t *testing.T, c *testcluster.Cluster) {
 			var cuts [3]atomic.Int64
-			nodes := testkit.NodesOf(c)
+			nodes := nodesOf(c)
 			for i := range nodes {
 				nodes[i].Pool = testcluster.WrapPool(nodes[i].Pool, func(conn redis.Conn) redis.Conn {
 					return &cutConn{FullConn: conn.(testcluster.FullConn), cuts: &cuts[i]}
 				})
 			}
-			r := testkit.NewOver(t, nodes)
+			r := newOver(t, nodes)
 			warm(t, r)
 			held := lockOnAll(t, r, []string{"x"}, time.Hour)
 			w := startLock(t, newRedlock(t, c), []string{"x"}, slowly()...)
@@ -421,7 +421,7 @@ func TestReleaseWithoutTheScriptSaysWhoHoldsTheLock(t *testing.T) {
 // That the server has no such command is not why a connection ends on which nothing else was answered.
 func TestOldServerThatHangsUpHasNotSaidWhy(t *testing.T) {
 	for name, nodes := range map[string]func(c *testcluster.Cluster) []redlock.Node{
-		"a pool": testkit.NodesOf,
+		"a pool": nodesOf,
 		"an address": func(c *testcluster.Cluster) []redlock.Node {
 			nodes, _ := testkit.ReadBy(c)
 			return nodes

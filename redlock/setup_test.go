@@ -46,7 +46,6 @@ var (
 	votesOf        = testkit.VotesOf
 	quorumError    = testkit.QuorumErrorOf
 	connects       = testkit.Connects
-	allUp          = testkit.AllUp
 	markerOf       = testkit.MarkerOf
 	tapped         = testkit.Tapped
 	mute           = testkit.Mute
@@ -55,11 +54,8 @@ var (
 	kinds          = testkit.Kinds
 
 	newPatient = testkit.NewPatient
-	deafPool   = testkit.DeafPool
 	selecting  = testkit.Selecting
 	slowly     = testkit.Slowly
-	heap       = testkit.Heap
-	admin      = testkit.Admin
 	adminConn  = testkit.AdminConn
 )
 

@@ -17,6 +17,7 @@ import (
 	"github.com/seed6c881748/redlock/internal/node"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/redlock"
+	"github.com/seed6c881748/redlock/test/testkit"
 )
 
 func TestWaitSubscriptionIsNotOpenedForPolling(t *testing.T) {
@@ -142,7 +143,7 @@ func TestWaitSubscriptionIsDoneWithoutIfThePoolHasOneConnection(t *testing.T) {
 				if i%2 == 1 { // The node's own connection must not find the pool empty.
 					c.Kill()
 					time.Sleep(3 * time.Second)
-					assert.True(t, allUp(r))
+					assert.True(t, testkit.AllUp(r))
 				}
 				w.takesOver(t, held, 400*time.Millisecond)
 			}
