@@ -258,7 +258,8 @@ func TestAloneCallersAtRandom(t *testing.T) {
 		runInBubble(t, fmt.Sprint(seed), 1, func(t *testing.T, c *testcluster.Cluster) {
 			const timeout = 50 * time.Millisecond
 			// In every other run, the connection is also made anew each second.
-			r, readers := aloneOn(t, c, redlock.WithNodeTimeout(timeout), redlock.WithConnectionAge(time.Duration(seed%2)*time.Second))
+			age := redlock.WithConnectionAge(time.Duration(seed%2) * time.Second)
+			r, readers := aloneOn(t, c, redlock.WithNodeTimeout(timeout), age)
 			c.Nodes[0].Proxy().LateBytes(0, time.Duration(seed%3)*time.Millisecond)
 			var all sync.WaitGroup
 			end := time.Now().Add(5 * time.Second)

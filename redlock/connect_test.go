@@ -81,7 +81,7 @@ func TestConnectingIsWaitedForByAReleaseByToken(t *testing.T) {
 		holder := newRedlock(t, c)
 		l := tryLock(t, holder, []string{"a"}, time.Minute)
 		r := newOver(t, farNodes(t, c, 80*time.Millisecond))
-		require.NoError(t, r.Release(cancelled(t), []string{"a"}, l.Token()), "that the context has ended does not matter")
+		require.NoError(t, r.Release(cancelled(t), []string{"a"}, l.Token()), "its context does not matter")
 	})
 }
 
@@ -205,7 +205,9 @@ func TestConnectToAWrongServer(t *testing.T) {
 // What the wrong server has refused was not carried out: nothing is unknown, and nothing is owed.
 func TestConnectToAWrongServerLeavesNothing(t *testing.T) {
 	for _, msg := range []string{
-		"READONLY You can't write against a read only replica.", "MASTERDOWN Link with MASTER is down", "NOAUTH Authentication required.",
+		"READONLY You can't write against a read only replica.",
+		"MASTERDOWN Link with MASTER is down",
+		"NOAUTH Authentication required.",
 	} {
 		withWarm(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 			require.NoError(t, c.Slow(time.Millisecond, time.Millisecond)) // All are asked.
@@ -455,8 +457,10 @@ func TestFirstLockAfterAStandstillFindsConnectionsThatLive(t *testing.T) {
 func TestStandstillIsOverSoon(t *testing.T) {
 	over := func(t *testing.T, r *redlock.Redlock, within time.Duration) {
 		t.Helper()
-		for begun := time.Now(); lockError(r.TryLock(t.Context(), []string{"b"}, ttl)) != nil; time.Sleep(50 * time.Millisecond) {
+		begun := time.Now()
+		for lockError(r.TryLock(t.Context(), []string{"b"}, ttl)) != nil {
 			require.Less(t, time.Since(begun), within)
+			time.Sleep(50 * time.Millisecond)
 		}
 	}
 	mortal := func(name string, test func(t *testing.T, r *redlock.Redlock, die func(), events *recorder)) {
@@ -475,7 +479,8 @@ func TestStandstillIsOverSoon(t *testing.T) {
 		assert.NotContains(t, kinds(events.TakeAll()), redlock.EventNodeDown)
 	})
 	for _, slept := range []time.Duration{100 * time.Millisecond, 2 * time.Second, time.Hour} {
-		mortal("a release comes first, "+slept.String(), func(t *testing.T, r *redlock.Redlock, die func(), _ *recorder) {
+		name := "a release comes first, " + slept.String()
+		mortal(name, func(t *testing.T, r *redlock.Redlock, die func(), _ *recorder) {
 			l := tryLock(t, r, []string{"a"}, 2*time.Hour)
 			time.Sleep(2 * time.Second)
 			die()

@@ -86,27 +86,33 @@ func TestDo(t *testing.T) {
 	})
 }
 
-// Close waits for Do, not only for the release that its function may have made.
+// Close waits for Do, and not only for the release that its function may have made.
 func TestDoAndClose(t *testing.T) {
-	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
-		other := tryLock(t, r, []string{"b"}, time.Minute)
-		work := func(ctx context.Context, l *redlock.Lock) error {
-			<-ctx.Done()
-			released := l.Unlock(ctx)
-			time.Sleep(5 * time.Second)
-			return errors.Join(ctx.Err(), released)
-		}
-		result := meanwhile(func() error { return r.Do(context.Background(), []string{"a"}, time.Minute, work) })
-		synctest.Wait()
-		assert.Equal(t, 5*time.Second, took(func() { require.NoError(t, r.Close(t.Context())) }))
-		err := <-result
-		require.ErrorIs(t, err, redlock.ErrClosed)
-		require.ErrorIs(t, err, context.Canceled)
-		for _, err := range []error{r.Do(t.Context(), []string{"a"}, time.Minute, work), other.Do(t.Context(), work)} {
-			require.ErrorIs(t, err, redlock.ErrNotAcquired)
+	for _, unlocks := range []bool{false, true} {
+		withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
+			other := tryLock(t, r, []string{"b"}, 10*time.Second)
+			work := func(ctx context.Context, l *redlock.Lock) error {
+				<-ctx.Done()
+				if unlocks {
+					require.NoError(t, l.Unlock(ctx))
+				}
+				time.Sleep(5 * time.Second)
+				return ctx.Err()
+			}
+			result := meanwhile(func() error { return r.Do(context.Background(), []string{"a"}, time.Minute, work) })
+			synctest.Wait()
+			assert.Equal(t, 5*time.Second, took(func() { require.NoError(t, r.Close(t.Context())) }))
+			err := <-result
 			require.ErrorIs(t, err, redlock.ErrClosed)
-		}
-	})
+			require.ErrorIs(t, err, context.Canceled)
+			for _, err := range []error{r.Do(t.Context(), []string{"a"}, time.Minute, work), other.Do(t.Context(), work)} {
+				require.ErrorIs(t, err, redlock.ErrNotAcquired)
+				require.ErrorIs(t, err, redlock.ErrClosed)
+			}
+			time.Sleep(10 * time.Second) // The keys of the other one end.
+			requireReleased(t, c)
+		})
+	}
 }
 
 // What Do returns besides the error of its function, or instead of it.
@@ -173,10 +179,9 @@ func TestDoReports(t *testing.T) {
 func TestDoReportsALossThatAnotherReleaseHasFound(t *testing.T) {
 	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		l := tryLock(t, r, []string{"a"}, 10*time.Second)
-		result := make(chan error, 1)
-		go func() {
-			result <- l.Do(t.Context(), func(ctx context.Context, _ *redlock.Lock) error { <-ctx.Done(); return nil })
-		}()
+		result := meanwhile(func() error {
+			return l.Do(t.Context(), func(ctx context.Context, _ *redlock.Lock) error { <-ctx.Done(); return nil })
+		})
 		synctest.Wait()
 		require.NoError(t, c.Del("a"))
 		err := l.Do(t.Context(), func(context.Context, *redlock.Lock) error { return nil })

@@ -493,20 +493,11 @@ func TestUnlockNamesWhoHasTheLockNow(t *testing.T) {
 
 		// Somebody waits for the one, and the other is another's.
 		l := tryLock(t, r, []string{"a", "b"}, ttl)
-		got := meanwhile(func() error { return lockAndUnlock(other, "b") })
-		synctest.Wait()
+		w := underWay(t, other, []string{"b"}, ttl)
 		require.NoError(t, c.Del("a"))
 		rival := tryLock(t, other, []string{"a"}, time.Minute)
 		require.ErrorContains(t, l.Unlock(t.Context()), `held by "the other"`)
-		require.NoError(t, <-got)
+		require.NoError(t, w.got(t).Unlock(t.Context()))
 		require.NoError(t, rival.Unlock(t.Context()))
 	})
-}
-
-func lockAndUnlock(r *redlock.Redlock, resource string) error {
-	l, err := r.Lock(context.Background(), []string{resource}, ttl)
-	if err == nil {
-		err = l.Unlock(context.Background())
-	}
-	return err
 }

@@ -155,7 +155,8 @@ func TestAddressThatIsMalformed(t *testing.T) {
 		"redis://host:6379?password=s3cret", "redis://:s3cret", "redis://:1234567", "redis://u:1234567",
 		"redis://:12/s3cret@host:6379", "redis://u:99999s3cret/x@h:1", "redis://host:6379/s3cret", "redis://h#s3cret",
 		"foo://u:s3cret@host:1", "redis://u:s3cret@h:1?x=y@s3cret", "unix:///p?db=s3cret",
-		"s3cret@redis.invalid:6379", "u:s3cret@redis.invalid:6379", ":s3cret@redis.invalid:6379", "redis://h%40s3cret:1",
+		"s3cret@redis.invalid:6379", "u:s3cret@redis.invalid:6379", ":s3cret@redis.invalid:6379",
+		"redis://h%40s3cret:1",
 	} {
 		_, err := redlock.New([]redlock.Node{redlock.NewNode(addr)})
 		require.ErrorContains(t, err, "malformed address", addr)

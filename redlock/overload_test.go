@@ -392,12 +392,7 @@ func TestOverloadedWaiterLooksAgain(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newWarm(t, c, redlock.WithRetryDelay(time.Hour), redlock.WithNodeTimeout(200*time.Millisecond))
 		l := tryLock(t, r, []string{"a"}, time.Minute)
-		got := make(chan *redlock.Lock)
-		go func() {
-			next, failed := r.Lock(context.Background(), []string{"a"}, ttl)
-			assert.NoError(t, failed)
-			got <- next
-		}()
+		w := startLock(t, r, []string{"a"})
 		time.Sleep(time.Second)
 		taken := fillAdmission(t, r)
 		require.NoError(t, l.Unlock(t.Context()))
@@ -405,6 +400,6 @@ func TestOverloadedWaiterLooksAgain(t *testing.T) {
 		for range taken {
 			redlock.Admission(r).GiveBack()
 		}
-		require.Less(t, took(func() { <-got }), time.Second)
+		require.Less(t, took(func() { w.got(t) }), time.Second)
 	})
 }

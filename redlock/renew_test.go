@@ -299,7 +299,9 @@ func TestConnectionAgeWithAnOldServerThatIsSilent(t *testing.T) {
 			held := tryLock(t, r, []string{"held"}, time.Hour)
 			moved.Store(true)
 			c.Nodes[0].Proxy().Hang()
-			refusedLate := meanwhile(func() error { return lockError(r.TryLock(t.Context(), []string{"a"}, time.Hour)) })
+			refusedLate := meanwhile(func() error {
+				return lockError(r.TryLock(t.Context(), []string{"a"}, time.Hour))
+			})
 			synctest.Wait()
 			redlock.NodesIn(r)[0].LookAgain()
 			require.ErrorIs(t, <-refusedLate, redlock.ErrNoQuorum)

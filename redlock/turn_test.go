@@ -176,7 +176,8 @@ func TestTurnAndRetries(t *testing.T) {
 		var all sync.WaitGroup
 		for range 3 {
 			all.Go(func() {
-				err := givesUp(t, redlock.ErrTaken, r, []string{"x"}, append(every(100*time.Millisecond, 3), redlock.WithTurn(oneTurn))...)
+				opts := append(every(100*time.Millisecond, 3), redlock.WithTurn(oneTurn))
+				err := givesUp(t, redlock.ErrTaken, r, []string{"x"}, opts...)
 				assert.InDelta(t, oneTurn+300*time.Millisecond, time.Since(began), float64(10*time.Millisecond))
 				assert.GreaterOrEqual(t, quorumError(t, err).Attempt, 3)
 			})
@@ -186,8 +187,8 @@ func TestTurnAndRetries(t *testing.T) {
 	})
 }
 
-// A caller that gives up is passed by, and nobody's lock is forgotten. It has asked no node, but knows that the resource
-// was taken; and it has waited.
+// A caller that gives up is passed by, and nobody's lock is forgotten. It has asked no node, but knows that the
+// resource was taken; and it has waited.
 func TestTurnAndCallersThatGiveUp(t *testing.T) {
 	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		l := lockInTurn(t, r)
@@ -230,7 +231,8 @@ func TestTurnEndsWithTheLock(t *testing.T) {
 	})
 }
 
-// Nothing is passed on of a lock beside which this process has got another one, of whatever kind: nodes must have lost it.
+// Nothing is passed on of a lock beside which this process has got another one, of whatever kind: nodes must have lost
+// it.
 func TestTurnEndsWithTheNextOne(t *testing.T) {
 	for name, next := range map[string]struct {
 		resources []string
@@ -261,15 +263,8 @@ func TestTurnIsNotForgotten(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		require.NoError(t, tryLock(t, r, []string{"y"}, ttl).Unlock(t.Context()))
 		require.NoError(t, waitLock(t, r, []string{"z"}, ttl).Unlock(t.Context()))
-		w := make(chan *redlock.Lock)
-		go func() {
-			next, err := r.Lock(t.Context(), []string{"x"}, time.Hour, long...)
-			assert.NoError(t, err)
-			w <- next
-		}()
-		synctest.Wait()
-		require.NoError(t, l.Unlock(t.Context()))
-		require.NoError(t, (<-w).Unlock(t.Context()))
+		w := underWay(t, r, []string{"x"}, time.Hour, long...)
+		require.NoError(t, requirePassed(t, l, w).Unlock(t.Context()))
 		assert.EqualValues(t, 1, r.Stats().Passed)
 	})
 }
@@ -435,12 +430,15 @@ func TestTurnArguments(t *testing.T) {
 	})
 }
 
-// A caller that has asked for a fence, or for more room for clocks, must not be passed a lock without. It may let its lock
-// end by itself, and a counter has to outlive what its caller says: no life is passed on that is longer, or shorter, than
-// what it has asked for.
+// A caller that has asked for a fence, or for more room for clocks, must not be passed a lock without. It may let its
+// lock end by itself, and a counter has to outlive what its caller says: no life is passed on that is longer, or
+// shorter, than what it has asked for.
 func TestTurnPassesOnlyWhatWasAskedFor(t *testing.T) {
 	fenced := redlock.WithFencing()
-	counted := []redlock.Option{fenced, redlock.WithFenceLife(time.Hour)}
+	countedFor := func(life time.Duration) []redlock.Option {
+		return []redlock.Option{fenced, redlock.WithFenceLife(life)}
+	}
+	counted := countedFor(time.Hour)
 	for name, tt := range map[string]struct {
 		first, next []redlock.Option
 		ttl         time.Duration
@@ -456,8 +454,8 @@ func TestTurnPassesOnlyWhatWasAskedFor(t *testing.T) {
 		"a shorter ttl":         {counted, counted, time.Second - time.Millisecond, false, true},
 		"a longer one":          {counted, counted, time.Second + time.Millisecond, true, true},
 		"a much longer one":     {counted, counted, 2 * time.Second, false, true},
-		"a shorter fence life":  {counted, []redlock.Option{fenced, redlock.WithFenceLife(time.Minute)}, time.Second, true, true},
-		"a longer fence life":   {counted, []redlock.Option{fenced, redlock.WithFenceLife(time.Hour + 1)}, time.Second, false, true},
+		"a shorter fence life":  {counted, countedFor(time.Minute), time.Second, true, true},
+		"a longer fence life":   {counted, countedFor(time.Hour + 1), time.Second, false, true},
 	} {
 		runWithWarm(t, name, 3, func(t *testing.T, _ *testcluster.Cluster, r *redlock.Redlock) {
 			// Numbers below a fence are known to be free if somebody has had the resource some time before.
@@ -465,11 +463,9 @@ func TestTurnPassesOnlyWhatWasAskedFor(t *testing.T) {
 			time.Sleep(time.Millisecond)
 			turn := redlock.WithTurn(50 * time.Millisecond)
 			l := waitLock(t, r, []string{"a"}, time.Second, append(tt.first, turn)...)
-			got := make(chan *redlock.Lock)
-			go func() { got <- waitLock(t, r, []string{"a"}, tt.ttl, append(tt.next, turn)...) }()
-			synctest.Wait()
+			w := underWay(t, r, []string{"a"}, tt.ttl, append(tt.next, turn)...)
 			require.NoError(t, l.Unlock(t.Context()))
-			next := <-got
+			next := w.got(t)
 			require.Equal(t, tt.passed, r.Stats().Passed == 1)
 			require.Equal(t, tt.passed, next.Holder() == l.Holder())
 			require.Equal(t, tt.fence, next.Fence() > 0)

@@ -141,7 +141,8 @@ func TestWaitIsLimitedByWithWait(t *testing.T) {
 					require.ErrorContains(t, err, "waited for "+d.String()+"; last attempt: taken")
 				}
 			}
-			err := givesUp(t, redlock.ErrTaken, r, []string{"a"}, redlock.WithWait(time.Second), redlock.WithRetryCount(3))
+			both := []redlock.Option{redlock.WithWait(time.Second), redlock.WithRetryCount(3)}
+			err := givesUp(t, redlock.ErrTaken, r, []string{"a"}, both...)
 			require.ErrorContains(t, err, "waited for 1s", "it goes before the count")
 			_, err = r.Lock(within(t, time.Second), []string{"a"}, ttl, redlock.WithWait(2*time.Second))
 			require.ErrorIs(t, err, context.DeadlineExceeded, "the caller's own")

@@ -122,10 +122,9 @@ func TestWaitCountsTimedRetriesInLine(t *testing.T) {
 		head := startLock(t, b, []string{"x"}, redlock.WithRetryCount(-1))
 		asked := 0
 		start := time.Now()
-		_, err := b.Lock(t.Context(), []string{"x", "y"}, ttl, redlock.WithRetryCount(3), redlock.WithRetryDelay(time.Second), redlock.WithRetryJitter(0),
-			redlock.WithRetryIf(func(err error) bool { asked++; return redlock.RetryDefault(err) }))
+		ask := redlock.WithRetryIf(func(err error) bool { asked++; return redlock.RetryDefault(err) })
+		err := givesUp(t, redlock.ErrTaken, b, []string{"x", "y"}, append(every(time.Second, 3), ask)...)
 		assert.Equal(t, 3*time.Second, time.Since(start))
-		require.ErrorIs(t, err, redlock.ErrTaken)
 		qe := quorumError(t, err)
 		assert.Equal(t, []string{"x", "y"}, qe.Resources)
 		assert.Equal(t, 3, qe.Attempt)
@@ -139,19 +138,20 @@ func TestWaitCountsTimedRetriesInLine(t *testing.T) {
 		assert.GreaterOrEqual(t, holders, 2, "two refusals decide, the third may come late")
 
 		asked = 0
-		err = givesUp(t, redlock.ErrTaken, b, []string{"x"}, redlock.WithRetryCount(-1), redlock.WithRetryIf(func(error) bool { asked++; return asked < 5 }))
+		askedFour := redlock.WithRetryIf(func(error) bool { asked++; return asked < 5 })
+		_ = givesUp(t, redlock.ErrTaken, b, []string{"x"}, redlock.WithRetryCount(-1), askedFour)
 		assert.Equal(t, 5, asked, "it says when the wait ends")
 
 		// As it is for one that is first: the attempt at the beginning, and the timed ones.
 		head.leaves()
 		start = time.Now()
-		_, err = b.Lock(t.Context(), []string{"x"}, ttl, redlock.WithRetryCount(3), redlock.WithRetryDelay(time.Second), redlock.WithRetryJitter(0))
+		err = givesUp(t, redlock.ErrTaken, b, []string{"x"}, every(time.Second, 3)...)
 		assert.Equal(t, 3*time.Second, time.Since(start))
 		assert.Equal(t, 4, quorumError(t, err).Attempt)
 
 		// And for one that no retry delay slows down.
 		start = time.Now()
-		err = givesUp(t, redlock.ErrTaken, b, []string{"x"}, redlock.WithRetryCount(3), redlock.WithRetryDelay(0))
+		_ = givesUp(t, redlock.ErrTaken, b, []string{"x"}, redlock.WithRetryCount(3), redlock.WithRetryDelay(0))
 		assert.Less(t, time.Since(start), 50*time.Millisecond)
 	})
 }
@@ -160,24 +160,20 @@ func TestWaitCountsTimedRetriesInLine(t *testing.T) {
 func TestWaitersDoNotShareARefusal(t *testing.T) {
 	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		lockElsewhere(t, c, "x", time.Hour)
-		first := make(chan struct{})
-		go func() {
-			defer close(first)
-			_, refused := r.Lock(t.Context(), []string{"x"}, ttl, redlock.WithRetryCount(1), redlock.WithRetryDelay(time.Second), redlock.WithRetryJitter(0),
-				redlock.WithRetryIf(func(refused error) bool {
-					var qe *redlock.QuorumError
-					errors.As(refused, &qe)
-					qe.Votes[0].Node, qe.Resources[0] = "mine", "mine"
-					return true
-				}))
-			assert.ErrorIs(t, refused, redlock.ErrTaken)
-		}()
+		changes := redlock.WithRetryIf(func(refused error) bool {
+			var qe *redlock.QuorumError
+			errors.As(refused, &qe)
+			qe.Votes[0].Node, qe.Resources[0] = "mine", "mine"
+			return true
+		})
+		first := meanwhile(func() error {
+			return lockError(r.Lock(t.Context(), []string{"x"}, ttl, append(every(time.Second, 1), changes)...))
+		})
 		time.Sleep(10 * time.Millisecond)
-		_, err := r.Lock(t.Context(), []string{"x"}, ttl, redlock.WithRetryCount(1), redlock.WithRetryDelay(100*time.Millisecond), redlock.WithRetryJitter(0))
-		qe := quorumError(t, err)
+		qe := quorumError(t, givesUp(t, redlock.ErrTaken, r, []string{"x"}, every(100*time.Millisecond, 1)...))
 		assert.NotEqual(t, "mine", qe.Votes[0].Node)
 		assert.Equal(t, []string{"x"}, qe.Resources)
-		<-first
+		require.ErrorIs(t, <-first, redlock.ErrTaken)
 	})
 }
 
@@ -302,15 +298,24 @@ func every(delay time.Duration, retries int) []redlock.Option {
 // startLock starts a Lock and returns when it waits.
 func startLock(t *testing.T, r *redlock.Redlock, resources []string, opts ...redlock.Option) *waitingLock {
 	t.Helper()
+	w := underWay(t, r, resources, ttl, opts...)
+	time.Sleep(50 * time.Millisecond) // It listens, and has looked again.
+	synctest.Wait()
+	return w
+}
+
+// underWay starts a Lock, for a ttl, and returns when it has nothing to do but to wait.
+func underWay(
+	t *testing.T, r *redlock.Redlock, resources []string, life time.Duration, opts ...redlock.Option,
+) *waitingLock {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	w := &waitingLock{cancel: cancel, done: make(chan struct{})}
 	go func() {
 		defer close(w.done)
-		w.lock, w.err = r.Lock(ctx, resources, ttl, opts...)
+		w.lock, w.err = r.Lock(ctx, resources, life, opts...)
 		w.at = time.Now()
 	}()
-	synctest.Wait()
-	time.Sleep(50 * time.Millisecond) // It listens, and has looked again.
 	synctest.Wait()
 	return w
 }
@@ -385,14 +390,8 @@ func TestWaitIsSeenByAHolderOfThisProcessAtOnce(t *testing.T) {
 		refused(t, redlock.ErrTaken, r, []string{"a"}, time.Minute)
 		require.False(t, isWanted(l), "who tries does not wait")
 		wanted := l.Wanted()
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
 		wait := func(resource string) {
-			go func() {
-				if w, lockErr := r.Lock(ctx, []string{resource}, time.Minute, redlock.WithRetryCount(-1)); lockErr == nil {
-					_ = w.Unlock(ctx)
-				}
-			}()
+			t.Cleanup(underWay(t, r, []string{resource}, time.Minute, redlock.WithRetryCount(-1)).leaves)
 		}
 		wait("b")
 		require.True(t, isClosed(wanted), "at once, without another call")
@@ -415,21 +414,10 @@ func TestWaitInAnotherProcessIsSeenByAnExtension(t *testing.T) {
 		runInBubble(t, name, 3, func(t *testing.T, c *testcluster.Cluster) {
 			r, far := newRedlock(t, c, opts...), newRedlock(t, c, opts...)
 			l := tryLock(t, r, []string{"a", "b"}, 30*time.Second)
-			ctx, cancel := context.WithCancel(t.Context())
-			wait := func() (done chan error) {
-				done = make(chan error, 1)
-				go func() {
-					_, lockErr := far.Lock(ctx, []string{"b"}, time.Minute, redlock.WithRetryCount(-1))
-					done <- lockErr
-				}()
-				time.Sleep(time.Second)
-				return done
-			}
-			done := wait()
+			w := startLock(t, far, []string{"b"}, redlock.WithRetryCount(-1))
 			require.NoError(t, l.Extend(t.Context(), 30*time.Second), "it does not ask")
 			require.False(t, isWanted(l), "the lock was not extended since")
-			cancel()
-			require.Error(t, <-done)
+			w.leaves()
 			synctest.Wait() // It leaves the lines.
 			require.NoError(t, l.Extend(t.Context(), 30*time.Second))
 			require.False(t, isWanted(l), "nobody waits any more")
@@ -437,17 +425,14 @@ func TestWaitInAnotherProcessIsSeenByAnExtension(t *testing.T) {
 			l.KeepAlive(t.Context())
 			time.Sleep(time.Minute)
 			require.False(t, isWanted(l))
-			ctx, cancel = context.WithCancel(t.Context())
-			defer cancel()
-			done = wait()
+			w = startLock(t, far, []string{"b"}, redlock.WithRetryCount(-1))
 			wanted := l.Wanted()
 			time.Sleep(10 * time.Second)
 			require.True(t, isClosed(wanted), "by the next extension")
 			require.NoError(t, l.Err())
 			require.NoError(t, l.Extend(t.Context(), 40*time.Second), "it asks no more")
 			require.Greater(t, time.Until(l.Until()), 35*time.Second)
-			require.NoError(t, l.Unlock(t.Context()))
-			require.NoError(t, <-done)
+			w.takesOver(t, l, time.Second)
 		})
 	}
 }
