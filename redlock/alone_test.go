@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -26,16 +27,16 @@ func aloneOn(t *testing.T, c *testcluster.Cluster, opts ...redlock.Option) (*red
 	nodes, readers := testkit.ReadBy(c.First(1))
 	r := newOver(t, nodes, opts...)
 	_ = r.Admit(t.Context(), nodes[0].Name) // Where it has a quarantine.
-	for range 5 {
-		cycle(t, r, "alone", ttl)
-	}
 	requireAlone(t, r, readers)
 	return r, readers
 }
 
-// requireAlone checks that a caller that is alone reads by itself, and nobody else.
+// requireAlone checks that a caller that is alone reads by itself, and nobody else, once it has come a few times.
 func requireAlone(t *testing.T, r *redlock.Redlock, readers *testkit.Readers) {
 	t.Helper()
+	for range 6 {
+		cycle(t, r, "alone", ttl)
+	}
 	readers.Take()
 	cycle(t, r, "alone", ttl)
 	callers, others := readers.Take()
@@ -82,8 +83,7 @@ func TestAloneCallerReadsByItself(t *testing.T) {
 		})
 	})
 	t.Run("not on a pool's connection", func(t *testing.T) {
-		inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
-			r := newRedlock(t, c)
+		withRedlock(t, 1, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 			for range 10 {
 				cycle(t, r, "a", ttl)
 			}
@@ -114,9 +114,6 @@ func TestAloneCallerThatIsJoined(t *testing.T) {
 			require.NoError(t, c.Slow(0, 0))
 			requireReleased(t, c)
 			assert.EqualValues(t, 1, r.Stats().Nodes[0].Connects)
-			for range 5 {
-				cycle(t, r, "alone", ttl)
-			}
 			requireAlone(t, r, readers)
 		}
 	})
@@ -135,9 +132,6 @@ func TestAloneCallerThatGivesUp(t *testing.T) {
 			require.NoError(t, c.Nodes[0].Resume())
 			synctest.Wait()
 			requireReleased(t, c)
-			for range 5 {
-				cycle(t, r, "alone", ttl)
-			}
 			requireAlone(t, r, readers)
 		}
 		stats := r.Stats().Nodes[0]
@@ -165,9 +159,6 @@ func TestAloneCallerThatGivesUpWithinAReply(t *testing.T) {
 			for time.Sleep(time.Second); r.Stats().Nodes[0].Backlog > 0; time.Sleep(time.Second) {
 			} // Of a note for other clients, too, which is long.
 			c.Nodes[0].Proxy().Throttle(0, 0)
-			for range 6 {
-				cycle(t, r, "alone", ttl)
-			}
 			requireAlone(t, r, readers)
 		}
 		assert.Positive(t, refused)
@@ -198,56 +189,10 @@ func TestAloneCallerOnANodeThatHangs(t *testing.T) {
 			synctest.Wait()
 			require.NoError(t, c.Nodes[0].Resume())
 			synctest.Wait()
-			for range 6 {
-				cycle(t, r, "alone", ttl)
-			}
 			requireAlone(t, r, readers)
 		}
 		assert.EqualValues(t, 1, r.Stats().Nodes[0].Connects)
 	}, redlock.WithNodeTimeout(50*time.Millisecond))
-}
-
-// The watchdog ends a connection that is silent while a caller reads, which waits for as long as it likes.
-func TestAloneCallerOnASilentConnection(t *testing.T) {
-	var rec recorder
-	withAlone(t, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock, readers *testkit.Readers) {
-		c.Nodes[0].Proxy().BlackHole(true)
-		began := time.Now()
-		_, err := r.TryLock(t.Context(), []string{"a"}, ttl, redlock.WithNodeTimeout(4*time.Second))
-		require.ErrorIs(t, err, redlock.ErrNoQuorum)
-		assert.LessOrEqual(t, time.Since(began), 4*time.Second)
-		time.Sleep(10 * time.Second)
-		assert.NotEmpty(t, rec.TakeOf(redlock.EventNodeDown))
-		c.Nodes[0].Proxy().BlackHole(false)
-		time.Sleep(10 * time.Second)
-		for range 6 {
-			cycle(t, r, "alone", ttl)
-		}
-		requireAlone(t, r, readers)
-		requireReleased(t, c)
-	}, redlock.WithHook(rec.Hook))
-}
-
-// The connection breaks under a caller.
-func TestAloneCallerWhoseConnectionBreaks(t *testing.T) {
-	withAlone(t, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock, readers *testkit.Readers) {
-		for range 3 {
-			require.NoError(t, c.Slow(10*time.Millisecond, 10*time.Millisecond))
-			began := time.Now()
-			time.AfterFunc(15*time.Millisecond, c.Nodes[0].Proxy().Kill)
-			_, err := r.TryLock(t.Context(), []string{"a"}, ttl)
-			require.ErrorIs(t, err, redlock.ErrNoQuorum)
-			assert.Equal(t, 15*time.Millisecond, time.Since(began))
-			require.NoError(t, c.Slow(0, 0))
-			time.Sleep(time.Second)
-			requireReleased(t, c)
-			for range 6 {
-				cycle(t, r, "alone", ttl)
-			}
-			requireAlone(t, r, readers)
-		}
-		assert.EqualValues(t, 4, r.Stats().Nodes[0].Connects)
-	})
 }
 
 // The connection breaks while nobody reads: the next caller does not write to it, and without one it is found soon.
@@ -262,9 +207,6 @@ func TestAloneConnectionThatBreaksBetweenCalls(t *testing.T) {
 				assert.Len(t, rec.TakeOf(redlock.EventNodeDown), 1)
 			}
 			cycle(t, r, "a", ttl)
-			for range 6 {
-				cycle(t, r, "alone", ttl)
-			}
 			requireAlone(t, r, readers)
 			rec.TakeOf(redlock.EventNodeDown)
 		}
@@ -272,37 +214,14 @@ func TestAloneConnectionThatBreaksBetweenCalls(t *testing.T) {
 	}, redlock.WithHook(rec.Hook))
 }
 
-// While callers pause, the reader reads.
-func TestAloneCallerThatComesRarely(t *testing.T) {
-	withAlone(t, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock, readers *testkit.Readers) {
-		for range 20 {
-			time.Sleep(100 * time.Millisecond)
-			requireAlone(t, r, readers)
-		}
-		time.Sleep(time.Second)
-		readers.Take()
-		cycle(t, r, "a", ttl)
-		callers, others := readers.Take()
-		assert.Zero(t, callers)
-		assert.Positive(t, others)
-		time.Sleep(time.Hour)
-		assert.EqualValues(t, 1, r.Stats().Nodes[0].Connects, "PINGs are answered")
-	}, redlock.WithConnectionAge(0))
-}
-
 func TestAloneCallerAndClose(t *testing.T) {
 	t.Run("in the middle", func(t *testing.T) {
 		withAlone(t, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock, _ *testkit.Readers) {
 			require.NoError(t, c.Slow(10*time.Millisecond, 10*time.Millisecond))
 			began := time.Now()
-			failed := make(chan error, 1)
-			go func() {
-				_, err := r.TryLock(context.Background(), []string{"a"}, ttl)
-				failed <- err
-			}()
+			failed := meanwhile(func() error { return lockError(r.TryLock(context.Background(), []string{"a"}, ttl)) })
 			time.Sleep(5 * time.Millisecond)
-			closed := make(chan error, 1)
-			go func() { closed <- r.Close(context.Background()) }()
+			closed := meanwhile(func() error { return r.Close(context.Background()) })
 			require.ErrorIs(t, <-failed, redlock.ErrClosed)
 			assert.Equal(t, 5*time.Millisecond, time.Since(began), "the call ended at once")
 			require.NoError(t, <-closed)
@@ -312,9 +231,7 @@ func TestAloneCallerAndClose(t *testing.T) {
 	})
 	t.Run("at rest", func(t *testing.T) {
 		withAlone(t, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock, _ *testkit.Readers) {
-			began := time.Now()
-			require.NoError(t, r.Close(t.Context()))
-			assert.Zero(t, time.Since(began))
+			assert.Zero(t, took(func() { require.NoError(t, r.Close(t.Context())) }))
 			synctest.Wait()
 			assert.Zero(t, c.Nodes[0].Proxy().Conns())
 		})
@@ -334,29 +251,136 @@ func TestAloneCallerAndClose(t *testing.T) {
 	})
 }
 
-// The connection is made anew under callers that are alone, and the server forgets scripts.
-func TestAloneCallerWhoseConnectionIsMadeAnew(t *testing.T) {
-	var rec recorder
-	withAlone(t, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock, readers *testkit.Readers) {
-		require.NoError(t, c.Slow(time.Millisecond, 5*time.Millisecond))
-		rec.TakeOf(redlock.EventNodeUp)
-		alone := int64(0)
-		for end := time.Now().Add(scenario(time.Minute, 5*time.Second)); time.Now().Before(end); {
-			l := tryLock(t, r, []string{"a"}, ttl)
-			require.NoError(t, l.Extend(t.Context(), ttl))
-			if rand.N(20) == 0 {
-				require.NoError(t, c.FlushScripts())
+// Callers come, wait, give up and pause at random, while the node hangs and connections break: each call ends in its time,
+// nobody gets another one's answer, and nothing is left.
+func TestAloneCallersAtRandom(t *testing.T) {
+	for seed := range uint64(rounds(24, 4)) {
+		runInBubble(t, fmt.Sprint(seed), 1, func(t *testing.T, c *testcluster.Cluster) {
+			const timeout = 50 * time.Millisecond
+			// In every other run, the connection is also made anew each second.
+			age := redlock.WithConnectionAge(time.Duration(seed%2) * time.Second)
+			r, readers := aloneOn(t, c, redlock.WithNodeTimeout(timeout), age)
+			c.Nodes[0].Proxy().LateBytes(0, time.Duration(seed%3)*time.Millisecond)
+			var all sync.WaitGroup
+			end := time.Now().Add(5 * time.Second)
+			for i := range 3 {
+				all.Go(func() { callAtRandom(t, r, rand.New(rand.NewPCG(seed, uint64(i))), fmt.Sprint(i), end, timeout) })
 			}
-			require.NoError(t, l.Unlock(t.Context()))
-			callers, _ := readers.Take()
-			alone += callers
+			draw := rand.New(rand.NewPCG(seed, 9))
+			for time.Now().Before(end) {
+				time.Sleep(time.Duration(draw.IntN(300)) * time.Millisecond)
+				switch draw.IntN(4) {
+				case 0:
+					c.Nodes[0].Proxy().Kill()
+				case 1:
+					require.NoError(t, c.Nodes[0].Hang())
+					time.Sleep(time.Duration(draw.IntN(60)) * time.Millisecond)
+					require.NoError(t, c.Nodes[0].Resume())
+				case 2:
+					require.NoError(t, c.Slow(0, time.Duration(draw.IntN(10))*time.Millisecond))
+				default:
+					require.NoError(t, c.Slow(0, 0))
+				}
+			}
+			all.Wait()
+			require.NoError(t, c.Slow(0, 0))
+			c.Nodes[0].Proxy().LateBytes(0, 0)
+			time.Sleep(ttl)
+			requireReleased(t, c)
+			requireAlone(t, r, readers)
+		})
+	}
+}
+
+// callAtRandom locks a resource that nobody else wants, again and again.
+func callAtRandom(
+	tb testing.TB, r *redlock.Redlock, draw *rand.Rand, resource string, end time.Time, timeout time.Duration,
+) {
+	tb.Helper()
+	for time.Now().Before(end) {
+		ctx, cancel := context.WithCancel(context.Background())
+		limit := time.Duration(draw.IntN(int(2 * timeout)))
+		if draw.IntN(2) == 0 {
+			time.AfterFunc(limit, cancel)
+		} else {
+			limit = time.Second + timeout
 		}
-		assert.Greater(t, alone, int64(100))
-		stats := r.Stats().Nodes[0]
-		assert.GreaterOrEqual(t, stats.Connects, int64(5))
-		assert.Zero(t, stats.Unknown)
-		assert.Empty(t, rec.TakeOf(redlock.EventNodeUp))
-		assert.Empty(t, rec.TakeOf(redlock.EventNodeDown))
-		requireReleased(t, c)
-	}, redlock.WithHook(rec.Hook), redlock.WithConnectionAge(time.Second))
+		began := time.Now()
+		l, err := r.TryLock(ctx, []string{resource}, 10*time.Second)
+		cancel()
+		// A call waits for a connection that is being made, but not beyond its context.
+		assert.LessOrEqual(tb, time.Since(began), limit)
+		var refusal *redlock.QuorumError
+		switch {
+		case err == nil:
+			_ = l.Extend(context.Background(), 10*time.Second)
+			_ = l.Unlock(context.Background())
+		case errors.As(err, &refusal) && errors.Is(err, redlock.ErrTaken):
+			assert.NotEmpty(tb, refusal.Votes[0].Holder)
+		default:
+			assert.NotContains(tb, err.Error(), "unexpected", "an answer of somebody else's")
+			assert.NotContains(tb, err.Error(), "nobody asked for")
+		}
+		if draw.IntN(3) == 0 {
+			time.Sleep(time.Duration(draw.IntN(500)) * time.Millisecond)
+		}
+	}
+}
+
+// What is asked aside is no sign of life, so the watchdog may sleep: the reader must not rest then.
+func TestAloneConnectionThatBreaksAfterAQuestionAside(t *testing.T) {
+	for at := 135 * time.Millisecond; at < 250*time.Millisecond; at += 20 * time.Millisecond {
+		withAlone(t, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock, _ *testkit.Readers) {
+			time.Sleep(5 * time.Second)
+			cycle(t, r, "alone", ttl) // With the look at the notes that is three requests; it takes four.
+			time.Sleep(at)
+			require.True(t, redlock.NodesIn(r)[0].Aside(0, redlock.InspectCommand("b"), nil))
+			time.Sleep(350 * time.Millisecond)
+			require.Zero(t, r.Stats().Nodes[0].Backlog)
+			c.Nodes[0].Proxy().Kill()
+			synctest.Wait()
+			time.Sleep(500 * time.Millisecond)
+			assert.EqualValues(t, 2, r.Stats().Nodes[0].Connects, "after %v", at)
+		})
+	}
+}
+
+// The user's code ends the caller, by a panic or as FailNow does, when nobody else reads.
+func TestAloneCallerThatIsEndedByTheUsersCode(t *testing.T) {
+	for name, end := range map[string]func(){"panic": func() { panic("Done") }, "Goexit": runtime.Goexit} {
+		t.Run(name, func(t *testing.T) {
+			withAlone(t, func(t *testing.T, _ *testcluster.Cluster, r *redlock.Redlock, readers *testkit.Readers) {
+				var call sync.WaitGroup
+				call.Go(func() {
+					defer func() { _ = recover() }()
+					_, _ = r.TryLock(endsAtDone{t.Context(), end}, []string{"b"}, time.Minute)
+				})
+				call.Wait()
+				requireAlone(t, r, readers)
+				assert.EqualValues(t, 1, r.Stats().Nodes[0].Connects)
+			}, redlock.WithNodeTimeout(20*time.Millisecond))
+		})
+	}
+}
+
+type endsAtDone struct {
+	context.Context //nolint:containedctx // It is one itself.
+
+	end func()
+}
+
+func (c endsAtDone) Done() <-chan struct{} {
+	c.end()
+	return nil
+}
+
+// A connection that broke while nobody read is made anew before the attempt, and not within its node timeout.
+func TestAloneCallerWaitsForAConnectionThatBroke(t *testing.T) {
+	withAlone(t, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock, _ *testkit.Readers) {
+		require.NoError(t, c.Slow(15*time.Millisecond, 15*time.Millisecond))
+		c.Nodes[0].Proxy().Kill()
+		synctest.Wait()
+		cycle(t, r, "alone", ttl)
+		assert.EqualValues(t, 2, r.Stats().Nodes[0].Connects)
+	}, redlock.WithNodeTimeout(50*time.Millisecond))
 }

@@ -72,16 +72,6 @@ func TestEventsTellWhatHappened(t *testing.T) {
 		require.ErrorIs(t, events[0].Err, redlock.ErrTaken)
 		assert.Zero(t, events[0].Until)
 		assert.Equal(t, redlock.OpUnlock, events[5].Op)
-
-		require.NoError(t, c.Nodes[1].Stop())
-		time.Sleep(10 * time.Second)
-		require.NoError(t, c.Nodes[1].Restart(true))
-		time.Sleep(10 * time.Second)
-		events = rec.Take()
-		require.Len(t, events, 1, "one loss is one event")
-		assert.Equal(t, redlock.EventNodeDown, events[0].Kind)
-		assert.Equal(t, c.Nodes[1].Name(), events[0].Node)
-		require.Error(t, events[0].Err)
 	})
 }
 
@@ -148,9 +138,7 @@ func TestEventsThatWaitAreDeliveredByClose(t *testing.T) {
 		r2 := newRedlock(t, c, redlock.WithHook(func(context.Context, redlock.Event) { time.Sleep(time.Minute) }))
 		tryLock(t, r2, []string{"a"}, ttl)
 		ctx := within(t, time.Second)
-		start := time.Now()
-		require.ErrorIs(t, r2.Close(ctx), context.DeadlineExceeded)
-		assert.Equal(t, time.Second, time.Since(start))
+		assert.Equal(t, time.Second, took(func() { require.ErrorIs(t, r2.Close(ctx), context.DeadlineExceeded) }))
 		time.Sleep(time.Hour) // Until the hook is through.
 	})
 }
@@ -238,22 +226,25 @@ func TestEventEndsEachCall(t *testing.T) {
 // The end of a hold is told when it happens, with its cause, and counted.
 func TestEventTellsTheEndOfAHold(t *testing.T) {
 	for cause, k := range map[error]struct {
-		end   func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock, l *redlock.Lock)
+		end   func(c *testcluster.Cluster, r *redlock.Redlock, l *redlock.Lock) error
 		count redlock.HoldsEnded
 		log   string // at the level of warnings
 	}{
-		redlock.ErrExpired: {func(t *testing.T, c *testcluster.Cluster, _ *redlock.Redlock, _ *redlock.Lock) {
-			require.NoError(t, c.Stop())
+		redlock.ErrExpired: {func(c *testcluster.Cluster, _ *redlock.Redlock, _ *redlock.Lock) error {
+			return c.Stop()
 		}, redlock.HoldsEnded{Expired: 1}, "lost"},
-		redlock.ErrLost: {func(t *testing.T, c *testcluster.Cluster, _ *redlock.Redlock, _ *redlock.Lock) {
-			require.NoError(t, c.Del("a"))
+		redlock.ErrLost: {func(c *testcluster.Cluster, _ *redlock.Redlock, _ *redlock.Lock) error {
+			return c.Del("a")
 		}, redlock.HoldsEnded{Lost: 1}, "lost"},
-		redlock.ErrMaxHold: {func(*testing.T, *testcluster.Cluster, *redlock.Redlock, *redlock.Lock) {}, redlock.HoldsEnded{MaxHold: 1}, ""},
-		redlock.ErrClosed: {func(_ *testing.T, _ *testcluster.Cluster, r *redlock.Redlock, l *redlock.Lock) {
+		redlock.ErrMaxHold: {func(*testcluster.Cluster, *redlock.Redlock, *redlock.Lock) error {
+			return nil
+		}, redlock.HoldsEnded{MaxHold: 1}, ""},
+		redlock.ErrClosed: {func(_ *testcluster.Cluster, r *redlock.Redlock, _ *redlock.Lock) error {
 			go func() { _ = r.Close(context.Background()) }()
+			return nil
 		}, redlock.HoldsEnded{Closed: 1}, ""},
-		nil: {func(t *testing.T, _ *testcluster.Cluster, _ *redlock.Redlock, l *redlock.Lock) {
-			require.NoError(t, l.Unlock(t.Context()))
+		nil: {func(_ *testcluster.Cluster, _ *redlock.Redlock, l *redlock.Lock) error {
+			return l.Unlock(context.Background())
 		}, redlock.HoldsEnded{Released: 1}, ""},
 	} {
 		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
@@ -274,7 +265,7 @@ func TestEventTellsTheEndOfAHold(t *testing.T) {
 			time.Sleep(15 * time.Second)
 			assert.Zero(t, r.Stats().HoldsEnded)
 			rec.TakeAll()
-			k.end(t, c, r, l)
+			require.NoError(t, k.end(c, r, l))
 			<-ctx.Done()
 			ended := time.Now()
 			synctest.Wait()
@@ -427,20 +418,17 @@ func TestEventsThatAreRecentAreKeptWithoutAHook(t *testing.T) {
 			"a lock that is got and released is nothing out of the ordinary")
 
 		held := lockElsewhere(t, c, "x", time.Minute)
-		_, err := r.Lock(t.Context(), []string{"x"}, ttl)
-		require.ErrorIs(t, err, redlock.ErrTaken)
+		_ = givesUp(t, redlock.ErrTaken, r, []string{"x"})
 		require.NoError(t, held.Unlock(t.Context()))
 		assert.Len(t, r.RecentEvents(), 3, "nor is one that is taken")
 
-		lock, err := r.Lock(t.Context(), []string{"job"}, 3*time.Second, redlock.WithOwner("me"))
-		require.NoError(t, err)
+		lock := waitLock(t, r, []string{"job"}, 3*time.Second, redlock.WithOwner("me"))
 		ctx := lock.KeepAlive(t.Context())
 		for _, n := range c.Nodes[1:] {
 			require.NoError(t, n.Stop())
 		}
 		for range 5 {
-			_, err = r.Lock(t.Context(), []string{"other"}, ttl)
-			require.ErrorIs(t, err, redlock.ErrNoQuorum)
+			_ = givesUp(t, redlock.ErrNoQuorum, r, []string{"other"})
 		}
 		<-ctx.Done()
 		require.ErrorIs(t, lock.Unlock(t.Context()), redlock.ErrExpired)
@@ -519,6 +507,7 @@ func TestEventOfALossSaysHowManyNodesAreLeft(t *testing.T) {
 				time.Sleep(time.Minute)
 				lost := rec.TakeOf(redlock.EventNodeDown)
 				require.Len(t, lost, 1)
+				assert.Equal(t, c.Nodes[i%n].Name(), lost[0].Node)
 				require.ErrorContains(t, lost[0].Err, fmt.Sprintf("(%d of %d nodes left, a quorum is %d)", n-1, n, need))
 				require.NoError(t, c.Nodes[i%n].Restart(true))
 				time.Sleep(time.Minute)
@@ -536,19 +525,6 @@ func TestEventSlogHookIsQuiet(t *testing.T) {
 		synctest.Wait()
 		assert.Empty(t, out.String(), "nothing is wrong")
 
-		require.NoError(t, c.Nodes[0].Stop())
-		time.Sleep(5 * time.Second)
-		synctest.Wait()
-		assert.Equal(t, 1, strings.Count(out.String(), "\n"), out.String())
-		assert.Contains(t, out.String(), "node lost")
-		assert.Contains(t, out.String(), "(2 of 3 nodes left, a quorum is 2)")
-		require.NoError(t, c.Nodes[0].Restart(true))
-		time.Sleep(5 * time.Second)
-		synctest.Wait()
-		assert.Equal(t, 2, strings.Count(out.String(), "\n"), out.String())
-		assert.Contains(t, out.String(), "node is back")
-
-		out.Reset()
 		require.NoError(t, c.SetError("LOADING x"))
 		for range 100 {
 			require.ErrorIs(t, l.Extend(t.Context(), time.Hour), redlock.ErrNoQuorum)

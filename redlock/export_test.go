@@ -19,7 +19,6 @@ var (
 	FencedLockScript = fencedLockScript
 	RaiseScript      = raiseScript
 	QueueScript      = queueScript
-	PassScript       = passScript
 	UnlockScript     = unlockScript
 	GrantingScripts  = grantingScripts
 )
@@ -28,7 +27,6 @@ var (
 var (
 	DefaultRetryDelay     = defaultOptions().retryDelay
 	DefaultRetryJitter    = defaultOptions().jitter
-	DefaultDriftFactor    = defaultOptions().driftFactor
 	DefaultNodeTimeout    = defaultOptions().nodeTimeout
 	DefaultConnectTimeout = defaultOptions().connectTimeout
 )
@@ -61,7 +59,6 @@ const (
 
 // Decisions.
 var (
-	Quorum       = quorum
 	SplitLimit   = lease.SplitLimit
 	RetryDefault = new(options).retries
 	IsOverload   = isOverload
@@ -102,6 +99,9 @@ func MarkEnded(l *Lock) {
 func Scripts() []*node.Script {
 	return append([]*node.Script{node.Look, node.Probe}, handshakeScripts...)
 }
+
+// InspectCommand asks a node who holds a key.
+var InspectCommand = inspectCommand
 
 // Kept returns how many contexts of KeepAlive a lock knows.
 func Kept(l *Lock) int {

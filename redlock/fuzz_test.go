@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -42,22 +43,30 @@ func (h hostile) dial() (redis.Conn, error) {
 }
 
 func (h hostile) serve(c net.Conn) {
+	script, n := h.script, 0
+	serve(c, func([]string) (string, error) {
+		reply, rest, _ := bytes.Cut(script, []byte{0xff})
+		script = rest
+		if n++; h.polite && n <= len(handshakeScripts) {
+			reply, script = []byte(bulk("ok")), h.script
+		}
+		return string(reply), nil
+	})
+}
+
+// serve answers the requests on a connection, until an answer is an error.
+func serve(c net.Conn, answer func(args []string) (string, error)) {
 	defer func() { _ = c.Close() }()
-	in, script := bufio.NewReader(c), h.script
-	for n := 0; ; n++ {
-		if _, err := readRequest(in); err != nil {
+	for in := bufio.NewReader(c); ; {
+		args, err := readRequest(in)
+		if err != nil {
 			return
 		}
-		reply := script
-		if i := strings.IndexByte(string(script), 0xff); i >= 0 {
-			reply, script = script[:i], script[i+1:]
-		} else {
-			script = nil
+		reply, err := answer(args)
+		if err != nil {
+			return
 		}
-		if h.polite && n < len(handshakeScripts) {
-			reply, script = []byte("$2\r\nok\r\n"), h.script
-		}
-		if _, err := c.Write(reply); err != nil {
+		if _, err := c.Write([]byte(reply)); err != nil {
 			return
 		}
 	}
@@ -353,20 +362,7 @@ func (n *liar) pool() Pool {
 
 func (n *liar) serve(c net.Conn) {
 	defer n.serving.Add(-1)
-	defer func() { _ = c.Close() }()
-	for in := bufio.NewReader(c); ; {
-		args, err := readRequest(in)
-		if err != nil {
-			return
-		}
-		reply, err := n.reply(args)
-		if err != nil {
-			return
-		}
-		if _, err := c.Write([]byte(reply)); err != nil {
-			return
-		}
-	}
+	serve(c, n.reply)
 }
 
 // reply answers a request; an error ends the connection.

@@ -120,8 +120,7 @@ func TestHoldIsEndedByCloseWhichWaitsForItsRelease(t *testing.T) {
 			}
 		})
 		start := time.Now()
-		deadline := within(t, 30*time.Second)
-		require.NoError(t, r.Close(deadline))
+		require.NoError(t, r.Close(within(t, 30*time.Second)))
 		assert.Equal(t, 15*time.Second, time.Since(start))
 		requireReleased(t, c)
 	})
@@ -133,8 +132,7 @@ func TestHoldIsEndedByCloseWhichWaitsForItsRelease(t *testing.T) {
 	})
 	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) { // Its context ends first.
 		_, _ = kept(t, r, time.Hour)
-		deadline := within(t, time.Second)
-		require.ErrorIs(t, r.Close(deadline), context.DeadlineExceeded)
+		require.ErrorIs(t, r.Close(within(t, time.Second)), context.DeadlineExceeded)
 	})
 }
 
@@ -217,9 +215,7 @@ func TestHoldEndsItsContextByTheWallClockToo(t *testing.T) {
 		l, ctx := kept(t, r, time.Minute)
 		time.Sleep(time.Second + 7*time.Millisecond)
 		testkit.WallOffset(r).Store(int64(time.Hour)) // The machine slept.
-		woke := time.Now()
-		<-ctx.Done()
-		assert.LessOrEqual(t, time.Since(woke), 100*time.Millisecond)
+		assert.LessOrEqual(t, took(func() { <-ctx.Done() }), 100*time.Millisecond)
 		requireEnded(t, ctx, redlock.ErrExpired)
 		require.ErrorIs(t, l.Err(), redlock.ErrExpired)
 		require.ErrorIs(t, l.Extend(t.Context(), time.Minute), redlock.ErrExpired)
@@ -349,23 +345,10 @@ func TestHoldWithMinHold(t *testing.T) {
 	})
 }
 
-// A tardy tracer takes its time before the caller gets its lock.
-type tardy struct{ redlock.Tracer }
-
-func (tardy) Begin(ctx context.Context, _ redlock.Op, _ []string) context.Context { return ctx }
-
-func (tardy) Wants(context.Context, redlock.EventKind) bool { return false }
-
-func (tardy) End(_ context.Context, e redlock.Event) {
-	if e.Kind == redlock.EventAcquired {
-		time.Sleep(300 * time.Millisecond)
-	}
-}
-
 // However long the nodes and the call took: the min hold is that of the caller, who cannot know when the attempt began.
 func TestHoldWithMinHoldIsCountedFromTheReturn(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c, redlock.WithTracer(tardy{}))
+		r := newRedlock(t, c, redlock.WithTracer(testkit.Standstill(300*time.Millisecond)))
 		other := newRedlock(t, c)
 		warm(t, r)
 		warm(t, other)
@@ -440,7 +423,7 @@ func TestHoldWithMinHoldOutlivesItsHolder(t *testing.T) {
 }
 
 func TestHoldWithMinHoldForWhichNoTTLIsLongEnough(t *testing.T) {
-	nodes := testkit.ForbiddenNodes(t, 3)
+	nodes := forbiddenNodes(t, 3)
 	for _, limit := range []struct {
 		opt  redlock.Option
 		want string
@@ -448,7 +431,7 @@ func TestHoldWithMinHoldForWhichNoTTLIsLongEnough(t *testing.T) {
 		{redlock.WithQuarantine(10 * time.Second), "ttl 10.860606061s: must not exceed the quarantine's maxTTL 10s"},
 		{redlock.WithFenceLife(10 * time.Second), "ttl 10.860606061s: must not exceed the fence life 10s"},
 	} {
-		r := testkit.NewOver(t, nodes, redlock.WithFencing(), limit.opt)
+		r := newOver(t, nodes, redlock.WithFencing(), limit.opt)
 		_, err := r.TryLock(t.Context(), []string{"a"}, 10*time.Second, redlock.WithMinHold(10*time.Second))
 		require.EqualError(t, err, "redlock: min hold 10s: the ttl of 10s is too short for it and an attempt: redlock: "+limit.want)
 		require.ErrorIs(t, err, redlock.ErrNotAcquired)
@@ -554,22 +537,5 @@ func TestHoldForgetsContextsThatHaveEnded(t *testing.T) {
 		for _, ctx := range stay {
 			requireEnded(t, ctx, context.Canceled)
 		}
-	})
-}
-
-// The machine sleeps between Lock and KeepAlive. Two seconds and more are left, all nodes answer at once, and the lock
-// expires all the same, as the first extension is planned without regard for the sleep.
-func TestKeepAliveAfterTheMachineHasSlept(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newWarm(t, c)
-		l := tryLock(t, r, []string{"x"}, ttl)
-		testkit.WallOffset(r).Add(int64(7500 * time.Millisecond))
-		time.Sleep(100 * time.Millisecond)
-		require.NoError(t, l.Err())
-		ctx := l.KeepAlive(t.Context())
-		require.NoError(t, ctx.Err())
-		time.Sleep(10 * time.Second)
-		require.NoError(t, context.Cause(ctx), "it ended though every node has answered all the time")
-		_ = l.Unlock(t.Context())
 	})
 }

@@ -51,8 +51,7 @@ func TestInspectShowsWhoHoldsAResource(t *testing.T) {
 		assert.Equal(t, "x", in.Nodes[2].TokenStart)
 		assert.Negative(t, in.Nodes[2].TTL)
 		require.ErrorIs(t, in.Nodes[3].Err, redlock.ErrNodeTimeout)
-		ctx := within(t, time.Millisecond)
-		_, err = r.Inspect(ctx, "a")
+		_, err = r.Inspect(within(t, time.Millisecond), "a")
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 	})
 }
@@ -67,8 +66,7 @@ func TestOwnerIsShownByARefusal(t *testing.T) {
 			if strings.HasSuffix(name, "quarantine") {
 				require.NoError(t, a.Admit(t.Context(), names(c)...))
 			}
-			l, err := a.TryLock(t.Context(), []string{"a"}, 5*time.Second, redlock.WithOwner(oddOwner))
-			require.NoError(t, err)
+			l := tryLock(t, a, []string{"a"}, 5*time.Second, redlock.WithOwner(oddOwner))
 			synctest.Wait()
 			shows := func(err error) {
 				t.Helper()
@@ -85,7 +83,7 @@ func TestOwnerIsShownByARefusal(t *testing.T) {
 				assert.Contains(t, err.Error(), fmt.Sprintf("held by %q (%s) for ", oddOwner, tokens.Digest(l.Token())))
 				assert.NotContains(t, err.Error(), l.Token()[:8])
 			}
-			_, err = b.TryLock(t.Context(), []string{"a", "b"}, time.Second)
+			_, err := b.TryLock(t.Context(), []string{"a", "b"}, time.Second)
 			shows(err)
 			_, err = b.Lock(t.Context(), []string{"a"}, time.Second, redlock.WithRetryCount(1)) // In line.
 			shows(err)
@@ -193,8 +191,7 @@ func TestOwnerIsShownByEvents(t *testing.T) {
 		r := newRedlock(t, c, redlock.WithOwner("mine"), redlock.WithHook(func(ctx context.Context, e redlock.Event) { rec.Hook(ctx, e); log(ctx, e) }))
 		other := newRedlock(t, c, redlock.WithOwner("theirs"))
 		l := tryLock(t, other, []string{"a"}, ttl)
-		_, err := r.Lock(t.Context(), []string{"a"}, ttl, redlock.WithRetryCount(1))
-		require.ErrorIs(t, err, redlock.ErrTaken)
+		_ = givesUp(t, redlock.ErrTaken, r, []string{"a"}, redlock.WithRetryCount(1))
 		synctest.Wait()
 		kinds := map[redlock.EventKind]int{}
 		for _, e := range rec.Take() {

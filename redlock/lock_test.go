@@ -40,8 +40,7 @@ func TestLockIsHeldByEveryNodeUntilUnlock(t *testing.T) {
 			qe := quorumError(t, err)
 			assert.Len(t, qe.Votes, n)
 
-			ended := cancelled(t)
-			require.NoError(t, l.Unlock(ended), "it does not matter")
+			require.NoError(t, l.Unlock(cancelled(t)), "it does not matter")
 			require.ErrorIs(t, l.Err(), redlock.ErrLost)
 			require.NoError(t, l.Unlock(t.Context()), "repeated")
 			synctest.Wait()
@@ -90,8 +89,7 @@ func TestLockGetsNothingFromAQuorumAfterUntil(t *testing.T) {
 
 		l := tryLock(t, r, []string{"a"}, 100*time.Millisecond)
 		time.Sleep(time.Until(l.Until()) - 30*time.Millisecond)
-		err := l.Extend(t.Context(), ttl) // Answered after the old Until.
-		require.ErrorIs(t, err, redlock.ErrExpired)
+		require.ErrorIs(t, l.Extend(t.Context(), ttl), redlock.ErrExpired, "answered after the old Until")
 		require.ErrorIs(t, l.Err(), redlock.ErrExpired)
 	})
 }
@@ -217,8 +215,7 @@ func TestLockOnAnOldServerIsNotSentAgainBehindItsRelease(t *testing.T) {
 		_, err := r.Inspect(t.Context(), "a")
 		require.NoError(t, err)
 		require.NoError(t, n.Slow(5*time.Millisecond, 5*time.Millisecond))
-		ctx := within(t, 7*time.Millisecond)
-		_, err = r.TryLock(ctx, []string{"a"}, time.Hour)
+		_, err = r.TryLock(within(t, 7*time.Millisecond), []string{"a"}, time.Hour)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		time.Sleep(time.Second)
 		requireNoKeys(t, c)
@@ -313,65 +310,16 @@ func TestLockOfTheLargestSizeGetsNoReplyThatIsTooLong(t *testing.T) {
 				opts := append(k.opts, redlock.WithNodeTimeout(10*time.Second))
 				holder, waiter := newRedlock(t, c, opts...), newRedlock(t, c, opts...)
 				l := tryLock(t, holder, k.resources, time.Hour)
-				done := make(chan error, 1)
-				go func() {
-					next, failed := waiter.Lock(t.Context(), k.resources, time.Hour, redlock.WithRetryDelay(time.Minute))
-					if failed == nil {
-						failed = next.Unlock(context.Background())
-					}
-					done <- failed
-				}()
+				w := underWay(t, waiter, k.resources, time.Hour, redlock.WithRetryDelay(time.Minute))
 				time.Sleep(3 * time.Second)
 				synctest.Wait()
 				before := connects(holder) + connects(waiter)
-				start := time.Now()
-				require.NoError(t, l.Unlock(t.Context()))
-				require.NoError(t, <-done)
-				assert.Less(t, time.Since(start), 10*time.Second, "it was told")
+				w.takesOver(t, l, 10*time.Second) // It was told.
 				assert.Equal(t, before, connects(holder)+connects(waiter), "no connection broke")
 				requireReleased(t, c)
 			})
 		})
 	}
-}
-
-// The releases of the largest locks can be owed.
-func TestUnlockOfTheLargestLocksIsOwed(t *testing.T) {
-	testkit.SkipUnderRace(t, "it is about sizes")
-	withWarm(t, 1, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
-		var locks []*redlock.Lock
-		for _, initial := range []string{"a", "b"} {
-			resources := many(redlock.MaxResources, 8)
-			for i := range resources {
-				resources[i] = initial + resources[i]
-			}
-			l := tryLock(t, r, resources, time.Hour, redlock.WithNodeTimeout(10*time.Second))
-			locks = append(locks, l)
-		}
-		synctest.Wait()
-		require.NoError(t, c.Hang())
-		for _, l := range locks {
-			require.Error(t, l.Unlock(t.Context()))
-		}
-		var longest atomic.Int64
-		for _, n := range c.Nodes {
-			n.Proxy().Kill()
-			require.NoError(t, n.OnCommand(func(_ string, args []string) {
-				for seen := longest.Load(); int64(len(args)) > seen && !longest.CompareAndSwap(seen, int64(len(args))); {
-					seen = longest.Load()
-				}
-			}))
-			require.NoError(t, n.Resume())
-		}
-		time.Sleep(30 * time.Second)
-		assert.Less(t, longest.Load(), int64(3*redlock.MaxResources+10), "one at a time")
-		assert.Greater(t, longest.Load(), int64(redlock.MaxResources))
-		for i, n := range r.Stats().Nodes {
-			require.True(t, n.Up, n.Err)
-			require.Zero(t, n.PendingReleases)
-			require.Empty(t, keys(t, c.Nodes[i]))
-		}
-	})
 }
 
 func TestLockWithAFaultyMinorityCostsNothing(t *testing.T) {
@@ -405,44 +353,6 @@ func TestLockWithAFaultyMinorityCostsNothing(t *testing.T) {
 	}
 }
 
-func TestLockWithASilentMajorityEndsWithinTheNodeTimeout(t *testing.T) {
-	for _, connected := range []bool{true, false} {
-		withRedlock(t, 5, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
-			if connected {
-				warm(t, r)
-			}
-			require.NoError(t, c.First(3).Hang())
-			for i := range 20 {
-				start := time.Now()
-				err := refusal(t, redlock.ErrNoQuorum, r, []string{"a"}, ttl)
-				require.NotErrorIs(t, err, redlock.ErrTaken)
-				require.NotErrorIs(t, err, context.DeadlineExceeded)
-				limit := redlock.DefaultNodeTimeout
-				if i == 0 && !connected { // It is not known yet that they hang.
-					limit += redlock.DefaultConnectTimeout
-				}
-				require.LessOrEqual(t, time.Since(start), limit)
-				votes := votesOf(t, err)
-				require.Len(t, votes, 5)
-				for i, v := range votes {
-					assert.Equal(t, c.Nodes[i].Name(), v.Node)
-					if i < 3 {
-						require.Error(t, v.Err)
-					} else if v.Err != nil {
-						require.ErrorIs(t, v.Err, redlock.ErrPending)
-					}
-				}
-				time.Sleep(100 * time.Millisecond)
-			}
-			require.NoError(t, c.First(3).Resume())
-			time.Sleep(3 * time.Second)
-			requireNoKeys(t, c)
-			l := lockOnAll(t, r, []string{"a"}, ttl)
-			assert.Equal(t, 5, holders(t, c, l), "all nodes are back")
-		})
-	}
-}
-
 func TestLockTellsTakenFromUnreachable(t *testing.T) {
 	withWarm(t, 5, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		// Two nodes down and another's key on the others: silence alone does not
@@ -470,8 +380,7 @@ func TestLockTellsTakenFromUnreachable(t *testing.T) {
 		require.NoError(t, c.Nodes[1].Stop())
 		require.NoError(t, c.Nodes[2].Stop())
 		time.Sleep(2 * time.Second) // The hung connection has been given up.
-		err = refusal(t, redlock.ErrNoQuorum, r, []string{"a"}, ttl)
-		require.NotErrorIs(t, err, redlock.ErrTaken)
+		require.NotErrorIs(t, refusal(t, redlock.ErrNoQuorum, r, []string{"a"}, ttl), redlock.ErrTaken)
 	})
 	withWarm(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) { // Cut short, one refusal is a sign of it.
 		require.NoError(t, c.Nodes[0].Set("a", "somebody", ttl))
@@ -510,8 +419,7 @@ func TestLockThatIsNotGotLeavesNothing(t *testing.T) {
 
 // Whatever a server is asked when it has forgotten the scripts is sent again.
 func TestScriptFlushAtAnyMoment(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newWarm(t, c)
+	withWarm(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		var l *redlock.Lock
 		for _, ask := range []func() error{
 			func() (err error) { l, err = r.TryLock(t.Context(), []string{"a", "b"}, ttl); return err },
@@ -555,24 +463,6 @@ func TestScriptFlushDuringACancelledAttemptLeavesNothing(t *testing.T) {
 	}
 }
 
-// A lastMoment is a tracer that calls a function when the next round is decided, before the call hears of it.
-type lastMoment struct {
-	come atomic.Pointer[context.CancelFunc]
-}
-
-func (*lastMoment) Begin(ctx context.Context, _ redlock.Op, _ []string) context.Context { return ctx }
-func (*lastMoment) End(context.Context, redlock.Event)                                  {}
-func (*lastMoment) Event(context.Context, redlock.Event)                                {}
-
-func (m *lastMoment) Wants(_ context.Context, kind redlock.EventKind) bool {
-	if kind == redlock.EventDecided {
-		if end := m.come.Swap(nil); end != nil {
-			(*end)()
-		}
-	}
-	return false
-}
-
 // What is won just as the caller goes is the caller's, who has it to release, but for a Do, whose function is not called
 // any more. Nothing else of it stays, and the next in line has the lock at once.
 func TestLockThatIsWonAsItsCallerGoes(t *testing.T) {
@@ -591,8 +481,15 @@ func TestLockThatIsWonAsItsCallerGoes(t *testing.T) {
 		"Do, of min hold": {do: true, opts: append(slowly(), redlock.WithMinHold(ttl/2))},
 	} {
 		runInBubble(t, name, 3, func(t *testing.T, c *testcluster.Cluster) {
-			var m lastMoment
-			r := newWarm(t, c, redlock.WithTracer(&m))
+			var come atomic.Pointer[context.CancelFunc] // before the call hears that its round was decided
+			r := newWarm(t, c, redlock.WithTracer(testkit.TracerFuncs{OnWants: func(kind redlock.EventKind) bool {
+				if kind == redlock.EventDecided {
+					if end := come.Swap(nil); end != nil {
+						(*end)()
+					}
+				}
+				return false
+			}}))
 			slowDown(t, c)
 			ctx, cancel := context.WithCancel(t.Context())
 			var held *redlock.Lock
@@ -617,12 +514,12 @@ func TestLockThatIsWonAsItsCallerGoes(t *testing.T) {
 				}
 			}
 			if tt.try {
-				m.come.Store(&cancel)
+				come.Store(&cancel)
 				call()
 			} else {
 				go call()
 				time.Sleep(1500 * time.Millisecond) // It has been refused, and listens.
-				m.come.Store(&cancel)
+				come.Store(&cancel)
 				require.NoError(t, held.Unlock(t.Context()))
 				<-done
 			}

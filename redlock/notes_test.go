@@ -197,24 +197,6 @@ func TestTwoNodesThatAreOneServerAreTold(t *testing.T) {
 	})
 }
 
-// A name leads to another server, and the old one lives: who is still connected to that is told, and so is who is not.
-func TestANameThatWasMovedIsTold(t *testing.T) {
-	withSets(t, func(t *testing.T, c *testcluster.Cluster) {
-		r, old := client(t, c, "abc")
-		nodes := some(c, "abc")
-		nodes[2].Pool = c.Nodes[3].Pool()
-		to := new(told)
-		warm(t, newOver(t, nodes, WithHook(to.hook)))
-		time.Sleep(time.Minute)
-		assert.Equal(t, []string{"sets differ -c +c false"}, old.all())
-		assert.Equal(t, []string{"sets differ -c +c false"}, to.all())
-		assert.InDelta(t, 2.5, r.Stats().Nodes[2].Connects, 0.5, "it has looked whether that is so")
-		time.Sleep(10 * time.Minute)
-		assert.InDelta(t, 20, r.Stats().Nodes[2].Connects, 5)
-		assert.Equal(t, int64(1), r.Stats().Nodes[0].Connects)
-	})
-}
-
 // Who is still connected to the old one is not for long: it hears of it from those who share another node with it.
 func TestANameThatWasMovedIsFollowed(t *testing.T) {
 	withSets(t, func(t *testing.T, c *testcluster.Cluster) {
@@ -275,20 +257,6 @@ func TestNoDifferenceIsToldOfAReplicaThatTakesOver(t *testing.T) {
 			require.NoError(t, c.Nodes[2].Resume())
 		})
 	}
-}
-
-// One node of all does not tell what it is. The others are compared all the same.
-func TestADifferenceBesideANodeThatHidesItselfIsTold(t *testing.T) {
-	inBubble(t, 4, func(t *testing.T, c *testcluster.Cluster) {
-		for _, n := range c.Nodes[1:] {
-			require.NoError(t, n.ShowUptime())
-		}
-		_, one := client(t, c, "abc")
-		_, other := client(t, c, "abd")
-		time.Sleep(time.Minute)
-		assert.Equal(t, []string{"sets differ -c +d false"}, one.all())
-		assert.Equal(t, []string{"sets differ -d +c false"}, other.all())
-	})
 }
 
 // Nodes that do not tell what they are, are asked again now and then.
@@ -562,9 +530,4 @@ func TestAnErrorInsteadOfNotesHasNoEffect(t *testing.T) {
 		require.NoError(t, r.Stats().Nodes[0].Unresponsive)
 		assert.Empty(t, to.all())
 	})
-}
-
-func TestSetNameIsChecked(t *testing.T) {
-	_, err := New(forbiddenNodes(t, 3), WithSetName(strings.Repeat("x", 101)))
-	require.EqualError(t, err, "redlock: set name of 101 bytes: must not exceed 100")
 }

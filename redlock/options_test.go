@@ -84,6 +84,7 @@ func TestArgumentsOfNewAreChecked(t *testing.T) {
 		"connection age 24h0m0.001s": redlock.WithConnectionAge(redlock.MaxWait + time.Millisecond),
 		"connect timeout 24h0m0.001": redlock.WithConnectTimeout(redlock.MaxWait + time.Millisecond),
 		"is reserved":                redlock.WithPrefix("x__redlock__:y"),
+		"set name of 101 bytes: mus": redlock.WithSetName(strings.Repeat("x", 101)),
 	} {
 		refuse(want, good, opt)
 	}
@@ -154,14 +155,17 @@ func TestAddressThatIsMalformed(t *testing.T) {
 		"redis://host:6379?password=s3cret", "redis://:s3cret", "redis://:1234567", "redis://u:1234567",
 		"redis://:12/s3cret@host:6379", "redis://u:99999s3cret/x@h:1", "redis://host:6379/s3cret", "redis://h#s3cret",
 		"foo://u:s3cret@host:1", "redis://u:s3cret@h:1?x=y@s3cret", "unix:///p?db=s3cret",
-		"s3cret@redis.invalid:6379", "u:s3cret@redis.invalid:6379", "redis://h%40s3cret:1",
+		"s3cret@redis.invalid:6379", "u:s3cret@redis.invalid:6379", ":s3cret@redis.invalid:6379",
+		"redis://h%40s3cret:1",
 	} {
 		_, err := redlock.New([]redlock.Node{redlock.NewNode(addr)})
 		require.ErrorContains(t, err, "malformed address", addr)
 		require.NotContains(t, err.Error(), "s3cret", addr)
 		require.NotContains(t, err.Error(), "1234567", addr)
 	}
-	_, err := redlock.New([]redlock.Node{redlock.NewNode("redis://user:pw@host:99999/2")})
+	_, err := redlock.New([]redlock.Node{redlock.NewNode("u:s3cret@redis.invalid:6379")})
+	require.ErrorContains(t, err, "credentials need a URL: redis://user:password@host:port")
+	_, err = redlock.New([]redlock.Node{redlock.NewNode("redis://user:pw@host:99999/2")})
 	require.EqualError(t, err, `redlock: node 1 of 1: malformed address "redis://…": port "99999": want 1 to 65535`)
 }
 

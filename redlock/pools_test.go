@@ -63,8 +63,7 @@ func TestPoolThatIsWrappedIsAsGood(t *testing.T) {
 		long := "ERR " + strings.Repeat("x", longest/64)
 		require.NoError(t, c.SetError(long))
 		for range 2 * 64 { // Together twice that.
-			err := refusal(t, redlock.ErrNoQuorum, r, []string{"a"}, ttl)
-			require.ErrorContains(t, err, long)
+			require.ErrorContains(t, refusal(t, redlock.ErrNoQuorum, r, []string{"a"}, ttl), long)
 		}
 		require.NoError(t, c.SetError(""))
 		assert.EqualValues(t, 3, connects(r))

@@ -17,7 +17,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed6c881748/redlock/internal/conn"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/redlock"
 )
@@ -35,11 +34,7 @@ func breakLate(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock, ttl, la
 	warm(t, r)
 	synctest.Wait() // The last node is connected, too.
 	require.NoError(t, c.Slow(trip/2, trip/2))
-	failed := make(chan error)
-	go func() {
-		_, err := r.TryLock(t.Context(), []string{"a"}, ttl)
-		failed <- err
-	}()
+	failed := meanwhile(func() error { return lockError(r.TryLock(t.Context(), []string{"a"}, ttl)) })
 	synctest.Wait()
 	for _, n := range c.Nodes {
 		n.Proxy().LateBytes(late, late)
@@ -242,19 +237,12 @@ func record(t *testing.T, c *testcluster.Cluster) (*recordingNet, *redlock.Redlo
 	t.Helper()
 	rn := &recordingNet{node: c.Nodes[0]}
 	nodes := nodesOf(c)
-	nodes[0].Pool = &conn.Dialer{
-		Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			rn.mu.Lock()
-			defer rn.mu.Unlock()
-			conn, err := c.Nodes[0].Dial(ctx)
-			if err != nil {
-				return nil, err
-			}
-			rn.sent = append(rn.sent, nil)
-			return &recordingConn{conn, rn, len(rn.sent) - 1}, nil
-		},
-		Network: "tcp", Address: c.Nodes[0].Addr(),
-	}
+	nodes[0].Pool = dialerOf(c.Nodes[0], func(c net.Conn) net.Conn {
+		rn.mu.Lock()
+		defer rn.mu.Unlock()
+		rn.sent = append(rn.sent, nil)
+		return &recordingConn{c, rn, len(rn.sent) - 1}
+	})
 	r := newOver(t, nodes)
 	t.Cleanup(func() { assert.NoError(t, r.Close(context.Background())) })
 	return rn, r

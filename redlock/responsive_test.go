@@ -80,8 +80,7 @@ func TestUnresponsiveServerThatRefusesWrites(t *testing.T) {
 
 // Its connection is never idle, so that a write must be tried between other requests.
 func TestUnresponsiveServerThatRefusesWritesUnderLoad(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newWarm(t, c)
+	withWarm(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		require.NoError(t, c.Slow(20*time.Millisecond, 40*time.Millisecond))
 		ctx, cancel := context.WithCancel(t.Context())
 		var callers sync.WaitGroup
@@ -107,8 +106,7 @@ func TestUnresponsiveServerThatRefusesWritesUnderLoad(t *testing.T) {
 
 // The release of a lock that the node has not granted finds nothing: nobody else has it.
 func TestVotesOfANodeThatRefusesWrites(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newWarm(t, c)
+	withWarm(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		before := r.Stats().Nodes[1].Votes
 		require.NoError(t, c.Nodes[1].SetError("OOM command not allowed when used memory > 'maxmemory'."))
 		l := tryLock(t, r, []string{"a"}, ttl)

@@ -46,7 +46,6 @@ var (
 	votesOf        = testkit.VotesOf
 	quorumError    = testkit.QuorumErrorOf
 	connects       = testkit.Connects
-	allUp          = testkit.AllUp
 	markerOf       = testkit.MarkerOf
 	tapped         = testkit.Tapped
 	mute           = testkit.Mute
@@ -55,11 +54,8 @@ var (
 	kinds          = testkit.Kinds
 
 	newPatient = testkit.NewPatient
-	deafPool   = testkit.DeafPool
 	selecting  = testkit.Selecting
 	slowly     = testkit.Slowly
-	heap       = testkit.Heap
-	admin      = testkit.Admin
 	adminConn  = testkit.AdminConn
 )
 
@@ -90,6 +86,23 @@ func cancelled(t *testing.T) context.Context {
 	cancel()
 	return ctx
 }
+
+// meanwhile makes a call, and returns where its error will be.
+func meanwhile(call func() error) <-chan error {
+	done := make(chan error, 1)
+	go func() { done <- call() }()
+	return done
+}
+
+// took returns for how long a call has lasted.
+func took(call func()) time.Duration {
+	start := time.Now()
+	call()
+	return time.Since(start)
+}
+
+// lockError is the error of a call for a lock.
+func lockError(_ *redlock.Lock, err error) error { return err }
 
 // lockElsewhere has another process lock a resource.
 func lockElsewhere(t *testing.T, c *testcluster.Cluster, resource string, life time.Duration) *redlock.Lock {

@@ -3,8 +3,11 @@ package redlock_test
 import (
 	"context"
 	"fmt"
+	"math/bits"
+	"math/rand/v2"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -113,29 +116,6 @@ func startTogether(t *testing.T, rs []*redlock.Redlock, resource string) *redloc
 	return winner
 }
 
-// Whatever the votes, an attempt is over two node timeouts after its start, and leaves nothing.
-func TestSplitVoteTakesOneMoreNodeTimeout(t *testing.T) {
-	for delay := 20 * time.Millisecond; delay < 50*time.Millisecond; delay += scenario(time.Millisecond, 15*time.Millisecond) {
-		for _, n := range []int{2, 3, 4, 5} {
-			withWarm(t, n, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
-				stays := n - redlock.Quorum(n) + 1 // So many that there is no quorum without them.
-				for i, node := range c.Nodes[:stays] {
-					require.NoError(t, node.Set("a", fmt.Sprint("stays", i), time.Minute))
-				}
-				require.NoError(t, c.Slow(delay, delay))
-				start := time.Now()
-				err := refusal(t, redlock.ErrTaken, r, []string{"a"}, ttl)
-				require.LessOrEqual(t, time.Since(start), 2*redlock.DefaultNodeTimeout)
-				require.Contains(t, err.Error(), "held by", "it shows the votes that were split")
-				time.Sleep(time.Second)
-				for _, node := range c.Nodes[stays:] {
-					require.Empty(t, keys(t, node))
-				}
-			})
-		}
-	}
-}
-
 // The nodes that are asked again get what is left of the time for the split, not a node timeout
 // of their own.
 func TestSplitVoteLeavesThoseThatAreAskedAgainTheRestOfTheTime(t *testing.T) {
@@ -172,4 +152,285 @@ func TestSplitLimit(t *testing.T) {
 	} {
 		assert.Equal(t, c.want, redlock.SplitLimit(c.timeout, c.pace), "node timeout %v, pace %v", c.timeout, c.pace)
 	}
+}
+
+// ail has a minority of the nodes be well, dead, hung, a black hole, or so many milliseconds away, until the end of the test.
+func ail(t *testing.T, c *testcluster.Cluster, kind string) {
+	t.Helper()
+	for _, n := range c.First((len(c.Nodes) - 1) / 2).Nodes {
+		var ms time.Duration
+		switch kind {
+		case "well":
+		case "dead":
+			require.NoError(t, n.Stop())
+			t.Cleanup(func() { _ = n.Restart(true) })
+		case "hung":
+			require.NoError(t, n.Hang())
+			t.Cleanup(func() { _ = n.Resume() })
+		case "a black hole":
+			n.Proxy().BlackHole(true)
+			t.Cleanup(func() { n.Proxy().BlackHole(false) })
+		default:
+			_, err := fmt.Sscanf(kind, "%d ms away", &ms)
+			require.NoError(t, err)
+			n.Proxy().SetDelay(ms*time.Millisecond/2, ms*time.Millisecond)
+		}
+	}
+}
+
+// notice has all clients ask the nodes for ten seconds, so that they know them.
+func notice(rs []*redlock.Redlock) {
+	for range 10 {
+		for _, r := range rs {
+			_, _ = r.TryLock(context.Background(), []string{"known"}, 10*time.Millisecond)
+		}
+		time.Sleep(time.Second)
+	}
+}
+
+// While a minority hangs for longer, or is far away, one of those that start together wins, as if that minority was dead.
+// A node that is known to hang is in the state "connecting" half of the time: if requests waited for it there, nobody won
+// in 104 to 199 of 300 rounds. With nodes that are far away it was 20.
+func TestSplitVoteIsWonWithoutTheNodesThatAreSlow(t *testing.T) {
+	for _, n := range []int{3, 5} {
+		for _, kind := range []string{"hung", "a black hole", "10 ms away", "50 ms away"} {
+			runInBubble(t, fmt.Sprintf("%d nodes, minority %s", n, kind), n, func(t *testing.T, c *testcluster.Cluster) {
+				rng := rand.New(rand.NewPCG(1, 3))
+				require.NoError(t, c.Slow(0, 2*time.Millisecond))
+				rs := []*redlock.Redlock{newWarm(t, c), newWarm(t, c), newWarm(t, c)}
+				ail(t, c, kind)
+				notice(rs)
+				for round := range rounds(300, 20) {
+					time.Sleep(time.Duration(rng.IntN(2000)) * time.Millisecond) // Wherever the nodes are in their lives.
+					if winner := startTogether(t, rs, fmt.Sprint("x", round)); assert.NotNil(t, winner, "round %d: nobody won", round) {
+						require.NoError(t, winner.Unlock(t.Context()))
+					}
+				}
+			})
+		}
+	}
+}
+
+// contended has eight callers of four processes want one resource for a while, and returns how often they had it, and in
+// which share of these the caller had waited longest.
+func contended(t *testing.T, n int, kind string, length time.Duration) (locks int, inOrder float64) {
+	t.Helper()
+	runInBubble(t, fmt.Sprintf("%d nodes, minority %s", n, kind), n, func(t *testing.T, c *testcluster.Cluster) {
+		c.SetSeed(1)
+		require.NoError(t, c.Slow(0, time.Millisecond))
+		var rs []*redlock.Redlock
+		for range 4 {
+			rs = append(rs, newWarm(t, c))
+		}
+		ail(t, c, kind)
+		notice(rs)
+		var mu sync.Mutex
+		waits := make(map[int]time.Time)
+		ordered, holders := 0, 0
+		end := time.Now().Add(length)
+		var wg sync.WaitGroup
+		for i := range 8 {
+			rng := rand.New(rand.NewPCG(1, uint64(i)))
+			ms := func(n int) time.Duration { return time.Duration(rng.IntN(n*1000)) * time.Microsecond }
+			wg.Go(func() {
+				for time.Sleep(ms(50)); time.Now().Before(end); time.Sleep(ms(20)) {
+					call := time.Now()
+					mu.Lock()
+					waits[i] = call
+					mu.Unlock()
+					l, err := rs[i/2].Lock(context.Background(), []string{"x"}, 10*time.Second, redlock.WithRetryCount(-1))
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					mu.Lock()
+					delete(waits, i)
+					first := 1
+					for _, since := range waits {
+						if since.Before(call.Add(-4 * time.Millisecond)) { // By more than the way to the nodes.
+							first = 0
+						}
+					}
+					locks, ordered, holders = locks+1, ordered+first, holders+1
+					assert.Equal(t, 1, holders)
+					mu.Unlock()
+					time.Sleep(ms(2))
+					mu.Lock()
+					holders--
+					mu.Unlock()
+					assert.NoError(t, l.Unlock(context.Background()))
+				}
+			})
+		}
+		wg.Wait()
+		inOrder = float64(ordered) / float64(locks)
+		t.Logf("%d locks in %v, %.1f %% in order", locks, length, 100*inOrder)
+	})
+	return locks, inOrder
+}
+
+// A minority of nodes that hang, or that are far away, costs waiting calls no more than one that is dead. With one of three
+// 25 to 50 ms away there were 1 067 locks instead of 2 812, and the one that had waited longest was served in two thirds.
+// Now it is 97 % of them, and in two seconds at times as few as 85.
+func TestSlowMinorityCostsNoMoreThanADeadOne(t *testing.T) {
+	length := scenario(10*time.Second, 2*time.Second)
+	for _, n := range []int{3, 5} {
+		if n == 5 && testing.Short() && raceEnabled {
+			continue // It takes minutes, and shows no other race.
+		}
+		dead, _ := contended(t, n, "dead", length)
+		for _, kind := range []string{"hung", "10 ms away", "50 ms away", "100 ms away"} {
+			if testing.Short() && kind != "hung" && kind != "50 ms away" {
+				continue
+			}
+			locks, inOrder := contended(t, n, kind, length)
+			assert.Greater(t, float64(locks), 0.75*float64(dead), "%d nodes, minority %s", n, kind)
+			assert.Greater(t, inOrder, 0.95, "%d nodes, minority %s", n, kind)
+		}
+	}
+}
+
+// A lock that cannot be had is taken only if those that have refused it are the reason: wherever the nodes are that are
+// dead, that hang, that refuse and that are free, it is not where those without an answer could make a quorum impossible alone.
+// This is so at once and after everybody has noticed.
+func TestSilenceIsNotTaken(t *testing.T) {
+	const free, dead, hung, refuses = 0, 1, 2, 3
+	for n := 1; n <= 5; n++ {
+		all := 1 << (2 * n)
+		for code := 1; code < all; code += rounds(1, 1+all/50) {
+			states := make([]int, n)
+			var count [4]int
+			for i := range states {
+				states[i] = code >> (2 * i) & 3
+				count[states[i]]++
+			}
+			if n > 3 && count[hung] == 0 {
+				continue
+			}
+			synctest.Test(t, func(t *testing.T) {
+				c := testcluster.RunBubble(t, n)
+				r := newWarm(t, c)
+				for i, node := range c.Nodes {
+					switch states[i] {
+					case dead:
+						require.NoError(t, node.Stop())
+						defer func() { _ = node.Restart(true) }()
+					case refuses:
+						require.NoError(t, node.Set("a", "somebody", time.Hour))
+					}
+				}
+				if bits.OnesCount(uint(code))%2 == 0 {
+					time.Sleep(10 * time.Second)
+				}
+				for i, node := range c.Nodes {
+					if states[i] == hung {
+						require.NoError(t, node.Hang())
+						defer func() { _ = node.Resume() }()
+					}
+				}
+				for range 3 {
+					l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
+					want := redlock.ErrTaken
+					switch need := n/2 + 1; {
+					case count[free] >= need:
+						require.NoError(t, err, "dead %d, hung %d, refusing %d of %v", count[dead], count[hung], count[refuses], states)
+						require.NoError(t, l.Unlock(t.Context()))
+						continue
+					case count[dead]+count[hung] > n-need:
+						want = redlock.ErrNoQuorum
+					}
+					require.ErrorIs(t, err, want, "dead %d, hung %d, refusing %d of %v", count[dead], count[hung], count[refuses], states)
+					time.Sleep(700 * time.Millisecond)
+				}
+			})
+		}
+	}
+}
+
+// Attempts do not wait for a node that is being connected to after a failure, but where no quorum votes without it: the
+// third one is dead, or refuses to write.
+func TestAttemptsWaitForANodeAfterAFailureOnlyWhereItIsNeeded(t *testing.T) {
+	for _, third := range []string{"well", "dead", "refuses"} {
+		runWithWarm(t, third, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
+			switch third {
+			case "dead":
+				require.NoError(t, c.Nodes[2].Stop())
+				defer func() { _ = c.Nodes[2].Restart(true) }()
+			case "refuses":
+				require.NoError(t, c.Nodes[2].SetError("MISCONF no disk"))
+			}
+			if third != "well" {
+				notice([]*redlock.Redlock{r})
+			}
+			back := c.Nodes[1].Proxy()
+			back.Refuse(true)
+			back.Reset()
+			refusals := r.Stats().Nodes[1].Connects
+			for r.Stats().Nodes[1].Connects < refusals+2 {
+				time.Sleep(time.Millisecond)
+			}
+			synctest.Wait()
+			tries := r.Stats().Nodes[1].Connects
+			back.SetDelay(20*time.Millisecond, 20*time.Millisecond)
+			back.Refuse(false)
+			for r.Stats().Nodes[1].Connects == tries {
+				time.Sleep(time.Millisecond)
+			}
+			synctest.Wait()
+			require.False(t, r.Stats().Nodes[1].Up, "it is being connected to")
+			if third != "well" {
+				tryLock(t, r, []string{"a"}, time.Minute)
+				return
+			}
+			require.NoError(t, c.Nodes[2].Set("a", "somebody", time.Hour))
+			start := time.Now()
+			votes := votesOf(t, refusal(t, redlock.ErrTaken, r, []string{"a"}, time.Minute))
+			assert.Less(t, time.Since(start), 110*time.Millisecond, "a contest, without a node timeout")
+			require.NotErrorIs(t, votes[1].Err, redlock.ErrNodeTimeout)
+			require.NotErrorIs(t, votes[1].Err, redlock.ErrPending)
+		})
+	}
+}
+
+// As many quick nodes as may fail have what a lost holder has left, and the others are free: the slow nodes make the
+// quorum. Whoever contends for the quick ones alone would never have it.
+func TestLockThatNeedsTheSlowNodesIsGot(t *testing.T) {
+	for _, n := range []int{3, 5, 7} {
+		runWithWarm(t, fmt.Sprint(n, " nodes"), n, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
+			ail(t, c, "50 ms away")
+			notice([]*redlock.Redlock{r})
+			spare := (n - 1) / 2
+			asked := countCommands(t, "", c.Nodes...)
+			for i := range 10 {
+				resource := fmt.Sprint("x", i) // Another digest.
+				for _, node := range c.Nodes[spare : 2*spare] {
+					require.NoError(t, node.Set(resource, "lost"+resource, time.Hour))
+				}
+				assert.Less(t, took(func() { tryLock(t, r, []string{resource}, ttl) }), 250*time.Millisecond)
+			}
+			assert.Less(t, asked.Load(), int64(10*15*n))
+		})
+	}
+}
+
+// A release is heard of from a slow node where there is no subscription to the quick one that tells of it, too.
+func TestReleaseThatOnlyASlowNodeTellsOfIsHeard(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		nodes := nodesOf(c)
+		nodes[1] = withOneConnection(c, false)[1]
+		r, holder := newOver(t, nodes), newWarm(t, c)
+		warm(t, r)
+		ail(t, c, "50 ms away")
+		notice([]*redlock.Redlock{r, holder})
+		require.NoError(t, c.Nodes[2].Set("x", "left", time.Second)) // So the lock is on the slow node and that one.
+		held := tryLock(t, holder, []string{"x"}, time.Hour)
+		time.Sleep(2 * time.Second)
+		w := startLock(t, r, []string{"x"}, redlock.WithRetryDelay(30*time.Second), redlock.WithRetryJitter(0))
+		time.Sleep(time.Second)
+		start := time.Now()
+		require.NoError(t, held.Unlock(t.Context()))
+		l := w.got(t)
+		assert.Less(t, time.Since(start), time.Second)
+		require.NoError(t, l.Unlock(t.Context()))
+	})
 }

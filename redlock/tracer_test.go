@@ -15,6 +15,7 @@ import (
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/redlock"
+	"github.com/seed6c881748/redlock/test/testkit"
 )
 
 // callTracer notes what begins, and which event ends it.
@@ -77,8 +78,7 @@ func TestTracerEndsWhatItBegins(t *testing.T) {
 		tr := &callTracer{wants: ends}
 		r := newRedlock(t, c, redlock.WithTracer(tr), redlock.WithRetryCount(0))
 		l := tryLock(t, r, []string{"x"}, ttl)
-		_, err := r.Lock(t.Context(), []string{"x"}, ttl)
-		require.ErrorIs(t, err, redlock.ErrTaken)
+		_ = givesUp(t, redlock.ErrTaken, r, []string{"x"})
 		require.NoError(t, l.Extend(t.Context(), ttl))
 		require.NoError(t, l.Unlock(t.Context()))
 		require.NoError(t, l.Unlock(t.Context()), "again, which asks nobody")
@@ -191,35 +191,22 @@ func TestStatsCountVotesByNode(t *testing.T) {
 	})
 }
 
-// A reentrant tracer looks at the Redlock from where it may.
-type reentrant struct {
-	r     *redlock.Redlock
-	calls atomic.Int64
-}
-
-func (n *reentrant) Begin(ctx context.Context, _ redlock.Op, _ []string) context.Context { return ctx }
-
-func (n *reentrant) Wants(context.Context, redlock.EventKind) bool { return true }
-
-func (n *reentrant) End(context.Context, redlock.Event) { n.look() }
-
-func (n *reentrant) Event(context.Context, redlock.Event) { n.look() }
-
-func (n *reentrant) look() {
-	n.r.Stats()
-	n.r.HeldLocks()
-	n.r.WaitingCalls()
-	n.r.RecentEvents()
-	n.calls.Add(1)
-}
-
 // End and Event are called without locks of the library's: what a tracer looks at does not wait for the
 // call that it is told of.
 func TestTracerMayLookAtTheRedlock(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		tracer := &reentrant{}
-		r := newRedlock(t, c, redlock.WithTracer(tracer), redlock.WithRetryCount(-1))
-		tracer.r = r
+		var r *redlock.Redlock
+		var looks atomic.Int64
+		look := func(redlock.Event) {
+			r.Stats()
+			r.HeldLocks()
+			r.WaitingCalls()
+			r.RecentEvents()
+			looks.Add(1)
+		}
+		r = newRedlock(t, c, redlock.WithRetryCount(-1), redlock.WithTracer(testkit.TracerFuncs{
+			OnWants: func(redlock.EventKind) bool { return true }, OnEnd: look, OnEvent: look,
+		}))
 		var wg sync.WaitGroup
 		for range 4 {
 			wg.Go(func() {
@@ -237,65 +224,49 @@ func TestTracerMayLookAtTheRedlock(t *testing.T) {
 		refused(t, redlock.ErrTaken, r, []string{"x"}, time.Second)
 		require.NoError(t, l.Unlock(t.Context()))
 		require.NoError(t, r.Close(t.Context()))
-		assert.Greater(t, tracer.calls.Load(), int64(60))
+		assert.Greater(t, looks.Load(), int64(60))
 	})
 }
 
-// A panicky tracer panics once, in one of its methods, in a call of one kind.
-type panicky struct {
-	method string
-	op     redlock.Op
-	armed  atomic.Bool
-}
-
-func (p *panicky) panicIn(method string, op redlock.Op) {
-	if method == p.method && op == p.op && p.armed.CompareAndSwap(true, false) {
-		panic("the tracer's")
+// panicky returns a tracer that panics once it is armed, once, in one of its methods, in a call of one kind.
+func panicky(method string, op redlock.Op, armed *atomic.Bool) redlock.Tracer {
+	panicIn := func(in string, of redlock.Op) {
+		if in == method && of == op && armed.CompareAndSwap(true, false) {
+			panic("the tracer's")
+		}
+	}
+	return testkit.TracerFuncs{
+		OnBegin: func(op redlock.Op) { panicIn("begin", op) },
+		OnWants: func(redlock.EventKind) bool { panicIn("wants", op); return true },
+		OnEnd:   func(e redlock.Event) { panicIn("end", e.Op) },
 	}
 }
-
-func (p *panicky) Begin(ctx context.Context, op redlock.Op, _ []string) context.Context {
-	p.panicIn("begin", op)
-	return ctx
-}
-
-func (p *panicky) End(_ context.Context, e redlock.Event) { p.panicIn("end", e.Op) }
-
-func (p *panicky) Wants(context.Context, redlock.EventKind) bool {
-	p.panicIn("wants", p.op)
-	return true
-}
-
-func (p *panicky) Event(context.Context, redlock.Event) {}
 
 // net/http and others recover from panics: nothing may hang after one, and no key be left.
 func TestTracerThatPanicsLeavesNothingBehind(t *testing.T) {
 	for _, method := range []string{"begin", "end", "wants"} {
 		for _, op := range []redlock.Op{redlock.OpLock, redlock.OpDo, redlock.OpExtend, redlock.OpUnlock} {
 			runInBubble(t, method+" "+string(op), 3, func(t *testing.T, c *testcluster.Cluster) {
-				tracer := &panicky{method: method, op: op}
-				r := newOver(t, nodesOf(c), redlock.WithTracer(tracer))
-				warm(t, r)
+				var armed atomic.Bool
+				r := newWarm(t, c, redlock.WithTracer(panicky(method, op, &armed)))
 				guarded := func(f func()) {
-					defer func() { _ = recover() }()
-					tracer.armed.Store(true)
+					defer func() {
+						_ = recover()
+						armed.Store(false)
+						synctest.Wait()
+					}()
+					armed.Store(true)
 					f()
 				}
 				guarded(func() { _, _ = r.TryLock(t.Context(), []string{"tried"}, time.Minute) })
-				tracer.armed.Store(false)
-				synctest.Wait()
 				if op == redlock.OpLock && method != "wants" {
 					requireNoKeys(t, c)
 				}
 				guarded(func() {
 					_ = r.Do(t.Context(), []string{"done"}, time.Minute, func(context.Context, *redlock.Lock) error { return nil })
 				})
-				tracer.armed.Store(false)
-				synctest.Wait()
 				own := tryLock(t, r, []string{"done"}, time.Minute)
 				guarded(func() { _ = own.Do(t.Context(), func(context.Context, *redlock.Lock) error { return nil }) })
-				tracer.armed.Store(false)
-				synctest.Wait()
 				for _, n := range c.Nodes {
 					require.NotContains(t, keys(t, n), "done")
 				}
@@ -304,8 +275,7 @@ func TestTracerThatPanicsLeavesNothingBehind(t *testing.T) {
 				guarded(func() { _ = l.Extend(t.Context(), 10*time.Second) })
 				guarded(func() { _ = l.Unlock(t.Context()) })
 				require.NoError(t, l.Unlock(t.Context()), "again")
-				ctx := within(t, time.Hour)
-				require.NoError(t, r.Close(ctx))
+				require.NoError(t, r.Close(within(t, time.Hour)))
 				for _, n := range c.Nodes {
 					require.NotContains(t, keys(t, n), "a")
 				}

@@ -2,7 +2,6 @@ package redlock_test
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -26,8 +25,7 @@ func inTurns(opts ...redlock.Option) []redlock.Option {
 
 func lockInTurn(t *testing.T, r *redlock.Redlock, opts ...redlock.Option) *redlock.Lock {
 	t.Helper()
-	l, err := r.Lock(t.Context(), []string{"x"}, ttl, inTurns(opts...)...)
-	require.NoError(t, err)
+	l := waitLock(t, r, []string{"x"}, ttl, inTurns(opts...)...)
 	return l
 }
 
@@ -104,8 +102,7 @@ func TestTurnPassesALockOn(t *testing.T) {
 
 // Once its time is over, whoever has waited longest comes, in any process.
 func TestTurnEnds(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		l := lockInTurn(t, r)
 		elsewhere := startLock(t, newRedlock(t, c), []string{"x"}, inTurns()...)
 		here := startLock(t, r, []string{"x"}, inTurns()...)
@@ -116,48 +113,6 @@ func TestTurnEnds(t *testing.T) {
 		require.NoError(t, later.got(t).Unlock(t.Context()))
 		assert.False(t, later.at.Before(here.at))
 		assert.Zero(t, r.Stats().Passed)
-	})
-}
-
-// A waiter of another process that came first waits for one turn, not for all that come here meanwhile.
-func TestTurnIsNotLengthenedByPasses(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
-		began := time.Now()
-		ctx := t.Context()
-		stop, cancel := context.WithCancel(ctx)
-		defer cancel()
-		var all sync.WaitGroup
-		for range 4 {
-			all.Go(func() {
-				for stop.Err() == nil {
-					l, err := r.Lock(ctx, []string{"x"}, ttl, inTurns()...)
-					if assert.NoError(t, err) {
-						time.Sleep(10 * time.Millisecond)
-						assert.NoError(t, l.Unlock(ctx))
-					}
-				}
-			})
-		}
-		time.Sleep(time.Millisecond)
-		l, err := newRedlock(t, c).Lock(t.Context(), []string{"x"}, ttl, inTurns()...)
-		require.NoError(t, err)
-		assert.LessOrEqual(t, time.Since(began), oneTurn+20*time.Millisecond)
-		require.NoError(t, l.Unlock(t.Context()))
-		cancel()
-		all.Wait()
-		assert.Greater(t, r.Stats().Passed, int64(40))
-	})
-}
-
-// With nobody in line the lock is released at once, and whoever tries gets it.
-func TestTurnKeepsNoIdleLock(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
-		require.NoError(t, lockInTurn(t, r).Unlock(t.Context()))
-		synctest.Wait()
-		requireNoKeys(t, c)
-		require.NoError(t, lockElsewhere(t, c, "x", ttl).Unlock(t.Context()))
 	})
 }
 
@@ -172,24 +127,20 @@ func TestTurnIsForThoseThatWaitForTheSame(t *testing.T) {
 		"polls":              {[]string{"x"}, append(inTurns(), redlock.WithPolling(), redlock.WithRetryDelay(time.Second))},
 		"a longer ttl":       {[]string{"x"}, inTurns()},
 	} {
-		runInBubble(t, name, 3, func(t *testing.T, c *testcluster.Cluster) {
-			r := newRedlock(t, c)
+		runWithRedlock(t, name, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 			life := ttl
 			if name == "a longer ttl" {
 				life = ttl / 2
 			}
-			l, err := r.Lock(t.Context(), []string{"x"}, life, append(slowly(), redlock.WithTurn(oneTurn/2))...)
-			require.NoError(t, err)
+			l := waitLock(t, r, []string{"x"}, life, append(slowly(), redlock.WithTurn(oneTurn/2))...)
 			w := startLock(t, r, other.resources, other.opts...)
 			require.NoError(t, l.Unlock(t.Context()))
 			require.NoError(t, w.got(t).Unlock(t.Context()))
 			assert.Zero(t, r.Stats().Passed)
 		})
 	}
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
-		l, err := r.TryLock(t.Context(), []string{"x"}, ttl, redlock.WithTurn(oneTurn))
-		require.NoError(t, err)
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
+		l := tryLock(t, r, []string{"x"}, ttl, redlock.WithTurn(oneTurn))
 		w := startLock(t, r, []string{"x"}, inTurns()...)
 		assert.Contains(t, values(t, c), l.Token())
 		require.NoError(t, l.Unlock(t.Context()))
@@ -200,8 +151,7 @@ func TestTurnIsForThoseThatWaitForTheSame(t *testing.T) {
 
 // Whoever is first in line and cannot be passed the lock ends the turn: nobody overtakes it.
 func TestTurnPassesNobodyBy(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		l := lockInTurn(t, r)
 		plain := startLock(t, r, []string{"x"}, slowly()...)
 		w := startLock(t, r, []string{"x"}, inTurns()...)
@@ -210,8 +160,7 @@ func TestTurnPassesNobodyBy(t *testing.T) {
 	})
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) { // Who is first in one of its lines only.
 		r := newRedlock(t, c)
-		l, err := r.Lock(t.Context(), []string{"x", "y"}, ttl, inTurns()...)
-		require.NoError(t, err)
+		l := waitLock(t, r, []string{"x", "y"}, ttl, inTurns()...)
 		y := startLock(t, r, []string{"y"}, slowly()...)
 		both := startLock(t, r, []string{"x", "y"}, inTurns()...)
 		require.NoError(t, l.Unlock(t.Context()))
@@ -221,15 +170,14 @@ func TestTurnPassesNobodyBy(t *testing.T) {
 
 // Retries are counted from the end of the turn, and those that have come in it count them, too.
 func TestTurnAndRetries(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		l := lockInTurn(t, r)
 		began := time.Now()
 		var all sync.WaitGroup
 		for range 3 {
 			all.Go(func() {
-				_, err := r.Lock(t.Context(), []string{"x"}, ttl, append(every(100*time.Millisecond, 3), redlock.WithTurn(oneTurn))...)
-				require.ErrorIs(t, err, redlock.ErrTaken)
+				opts := append(every(100*time.Millisecond, 3), redlock.WithTurn(oneTurn))
+				err := givesUp(t, redlock.ErrTaken, r, []string{"x"}, opts...)
 				assert.InDelta(t, oneTurn+300*time.Millisecond, time.Since(began), float64(10*time.Millisecond))
 				assert.GreaterOrEqual(t, quorumError(t, err).Attempt, 3)
 			})
@@ -239,48 +187,35 @@ func TestTurnAndRetries(t *testing.T) {
 	})
 }
 
-// A caller that gives up is passed by, also one that does so as it is first; and so is nobody's lock forgotten.
+// A caller that gives up is passed by, and nobody's lock is forgotten. It has asked no node, but knows that the
+// resource was taken; and it has waited.
 func TestTurnAndCallersThatGiveUp(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		l := lockInTurn(t, r)
 		first := startLock(t, r, []string{"x"}, inTurns()...)
+		assert.Equal(t, 1, r.Stats().Waiting)
 		second := startLock(t, r, []string{"x"}, inTurns()...)
 		first.leaves()
+		assert.Equal(t, 1, r.Stats().Waiting)
 		require.ErrorIs(t, first.err, context.Canceled)
-		next := requirePassed(t, l, second)
-		require.NoError(t, next.Unlock(t.Context()))
-		synctest.Wait()
-		requireNoKeys(t, c)
+		_, err := r.Lock(t.Context(), []string{"x"}, ttl, inTurns(redlock.WithWait(100*time.Millisecond))...)
+		for _, err := range []error{first.err, err} {
+			require.ErrorIs(t, err, redlock.ErrTaken)
+			require.ErrorIs(t, err, redlock.ErrNotAcquired)
+			require.NotErrorIs(t, err, redlock.ErrNoQuorum)
+			require.ErrorContains(t, err, "a lock of this process had it")
+		}
+		require.NoError(t, requirePassed(t, l, second).Unlock(t.Context()))
+		requireReleased(t, c)
 	})
-	for range rounds(300, 50) { // At the same moment.
-		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-			r := newRedlock(t, c)
-			l := lockInTurn(t, r)
-			first := startLock(t, r, []string{"x"}, inTurns()...)
-			second := startLock(t, r, []string{"x"}, inTurns()...)
-			go first.cancel()
-			require.NoError(t, l.Unlock(t.Context()))
-			<-first.done
-			if first.err == nil {
-				require.NoError(t, first.lock.Unlock(t.Context()))
-			}
-			require.NoError(t, second.got(t).Unlock(t.Context()))
-			synctest.Wait()
-			requireNoKeys(t, c)
-		})
-	}
 }
 
 // A lock is passed on while it is held by its own clocks, and not after a loss.
 func TestTurnEndsWithTheLock(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		l := lockInTurn(t, r)
 		w := startLock(t, r, []string{"x"}, inTurns()...)
-		for _, n := range c.Nodes {
-			do(t, n, "DEL", "x")
-		}
+		require.NoError(t, c.Del("x"))
 		require.ErrorIs(t, l.Extend(t.Context(), ttl), redlock.ErrLost)
 		require.ErrorIs(t, l.Unlock(t.Context()), redlock.ErrLost)
 		require.NoError(t, w.got(t).Unlock(t.Context()))
@@ -290,45 +225,27 @@ func TestTurnEndsWithTheLock(t *testing.T) {
 		r := newRedlock(t, c)
 		l := lockInTurn(t, r)
 		w := startLock(t, r, []string{"x"}, inTurns()...)
-		for _, n := range c.Nodes {
-			do(t, n, "SET", "x", "thief")
-		}
+		require.NoError(t, c.Set("x", "thief", 0))
 		next := requirePassed(t, l, w)
 		require.ErrorIs(t, next.Unlock(t.Context()), redlock.ErrLost)
 	})
 }
 
-// Nothing is passed on of a lock beside which this process has got another one: nodes must have lost it.
+// Nothing is passed on of a lock beside which this process has got another one, of whatever kind: nodes must have lost
+// it.
 func TestTurnEndsWithTheNextOne(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
-		l := lockInTurn(t, r)
-		for _, n := range c.Nodes {
-			do(t, n, "DEL", "x")
-		}
-		both, err := r.Lock(t.Context(), []string{"x", "y"}, ttl, inTurns()...)
-		require.NoError(t, err)
-		w := startLock(t, r, []string{"x"}, inTurns()...)
-		require.ErrorIs(t, l.Unlock(t.Context()), redlock.ErrLost)
-		require.NoError(t, both.Unlock(t.Context()))
-		require.NoError(t, w.got(t).Unlock(t.Context()))
-		assert.Zero(t, r.Stats().Passed)
-	})
-}
-
-// So it is beside one that takes no part in turns.
-func TestTurnEndsWithTheNextOneOfAnyKind(t *testing.T) {
-	for name, get := range map[string]func(t *testing.T, r *redlock.Redlock) *redlock.Lock{
-		"TryLock":            func(t *testing.T, r *redlock.Redlock) *redlock.Lock { return tryLock(t, r, []string{"w", "x"}, ttl) },
-		"without the option": func(t *testing.T, r *redlock.Redlock) *redlock.Lock { return waitLock(t, r, []string{"x"}, ttl) },
+	for name, next := range map[string]struct {
+		resources []string
+		opts      []redlock.Option
+	}{
+		"in its turn":        {[]string{"x", "y"}, inTurns()},
+		"that does not wait": {[]string{"w", "x"}, []redlock.Option{redlock.WithRetryCount(0)}},
+		"without the option": {[]string{"x"}, nil},
 	} {
-		runInBubble(t, name, 3, func(t *testing.T, c *testcluster.Cluster) {
-			r := newRedlock(t, c)
+		runWithRedlock(t, name, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 			l := lockInTurn(t, r)
-			for _, n := range c.Nodes {
-				do(t, n, "DEL", "x")
-			}
-			other := get(t, r)
+			require.NoError(t, c.Del("x"))
+			other := waitLock(t, r, next.resources, ttl, next.opts...)
 			w := startLock(t, r, []string{"x"}, inTurns()...)
 			require.ErrorIs(t, l.Unlock(t.Context()), redlock.ErrLost)
 			require.NoError(t, other.Unlock(t.Context()))
@@ -340,23 +257,14 @@ func TestTurnEndsWithTheNextOneOfAnyKind(t *testing.T) {
 
 // A turn may be longer than anything else that is remembered of a line in which nobody waits.
 func TestTurnIsNotForgotten(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		long := append(slowly(), redlock.WithTurn(time.Minute))
-		l, err := r.Lock(t.Context(), []string{"x"}, time.Hour, long...)
-		require.NoError(t, err)
+		l := waitLock(t, r, []string{"x"}, time.Hour, long...)
 		time.Sleep(10 * time.Second)
 		require.NoError(t, tryLock(t, r, []string{"y"}, ttl).Unlock(t.Context()))
 		require.NoError(t, waitLock(t, r, []string{"z"}, ttl).Unlock(t.Context()))
-		w := make(chan *redlock.Lock)
-		go func() {
-			next, err := r.Lock(t.Context(), []string{"x"}, time.Hour, long...)
-			assert.NoError(t, err)
-			w <- next
-		}()
-		synctest.Wait()
-		require.NoError(t, l.Unlock(t.Context()))
-		require.NoError(t, (<-w).Unlock(t.Context()))
+		w := underWay(t, r, []string{"x"}, time.Hour, long...)
+		require.NoError(t, requirePassed(t, l, w).Unlock(t.Context()))
 		assert.EqualValues(t, 1, r.Stats().Passed)
 	})
 }
@@ -364,19 +272,15 @@ func TestTurnIsNotForgotten(t *testing.T) {
 // An extension that was under way when the lock was passed on is the next one's: its success, and the loss that it shows.
 func TestTurnInheritsAnExtension(t *testing.T) {
 	for _, lost := range []bool{false, true} {
-		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-			r := newRedlock(t, c)
+		withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 			l := lockInTurn(t, r)
 			second := startLock(t, r, []string{"x"}, inTurns()...)
 			third := startLock(t, r, []string{"x"}, inTurns()...)
 			if lost {
-				for _, n := range c.Nodes {
-					do(t, n, "SET", "x", "thief")
-				}
+				require.NoError(t, c.Set("x", "thief", 0))
 			}
 			slowDown(t, c)
-			extended := make(chan error)
-			go func() { extended <- l.Extend(t.Context(), ttl) }()
+			extended := meanwhile(func() error { return l.Extend(t.Context(), ttl) })
 			time.Sleep(50 * time.Microsecond) // It is under way.
 			until := l.Until()
 			next := requirePassed(t, l, second)
@@ -403,8 +307,7 @@ func TestTurnInheritsAnExtension(t *testing.T) {
 
 // A node that has lost its keys gets them again once, whoever has the lock then.
 func TestTurnPassesRepairsOn(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		l := lockInTurn(t, r)
 		w := startLock(t, r, []string{"x"}, inTurns()...)
 		do(t, c.Nodes[0], "FLUSHALL")
@@ -424,8 +327,7 @@ func TestTurnPassesRepairsOn(t *testing.T) {
 
 // The context of the one ends before the other has the lock, and each has its own limits.
 func TestTurnHasAHoldForEach(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		l := lockInTurn(t, r, redlock.WithMaxHold(400*time.Millisecond))
 		w := startLock(t, r, []string{"x"}, inTurns(redlock.WithMaxHold(400*time.Millisecond))...)
 		kept := l.KeepAlive(t.Context())
@@ -441,53 +343,13 @@ func TestTurnHasAHoldForEach(t *testing.T) {
 	})
 }
 
-// A stop time leaves a caller little of the validity: it is not passed a lock that leaves it less, or nothing at all.
-func TestTurnLeavesTimeToWork(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
-		l := lockInTurn(t, r)
-		called, done := false, make(chan error)
-		go func() {
-			done <- r.Do(t.Context(), []string{"x"}, ttl, func(context.Context, *redlock.Lock) error {
-				called = true
-				return nil
-			}, inTurns(redlock.WithStopTime(ttl-300*time.Millisecond))...)
-		}()
-		time.Sleep(oneTurn - 50*time.Millisecond)
-		require.NoError(t, l.Unlock(t.Context()))
-		require.NoError(t, <-done)
-		require.True(t, called)
-		assert.Zero(t, r.Stats().Passed)
-	})
-}
-
-// A Do that fails, panics or ends its goroutine passes the lock on like any other.
-func TestTurnGoesOnAfterAPanic(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
-		var w *waitingLock
-		assert.Panics(t, func() {
-			_ = r.Do(t.Context(), []string{"x"}, ttl, func(context.Context, *redlock.Lock) error {
-				w = startLock(t, r, []string{"x"}, inTurns()...) //nolint:contextcheck // It is another caller.
-				panic("oh")
-			}, inTurns()...)
-		})
-		require.NoError(t, w.got(t).Unlock(t.Context()))
-		assert.EqualValues(t, 1, r.Stats().Passed)
-		synctest.Wait()
-		requireNoKeys(t, c)
-	})
-}
-
 // While the Redlock is being closed, nothing is passed on.
 func TestTurnEndsWithClose(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		l := lockInTurn(t, r)
 		w := startLock(t, r, []string{"x"}, inTurns()...)
 		l.KeepAlive(t.Context()) // Close waits for it.
-		closed := make(chan error)
-		go func() { closed <- r.Close(t.Context()) }()
+		closed := meanwhile(func() error { return r.Close(t.Context()) })
 		<-w.done
 		require.ErrorIs(t, w.err, redlock.ErrClosed)
 		require.NoError(t, l.Unlock(t.Context()))
@@ -496,41 +358,9 @@ func TestTurnEndsWithClose(t *testing.T) {
 	})
 }
 
-// Each has a fence of its own, and whoever comes from the nodes next has a larger one.
-func TestTurnFences(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
-		fenced := inTurns(redlock.WithFencing())
-		last := int64(0)
-		for turn := range 3 {
-			l := lockInTurn(t, r, redlock.WithFencing())
-			require.Greater(t, l.Fence(), last)
-			last = l.Fence()
-			for pass := range 3 {
-				w := startLock(t, r, []string{"x"}, fenced...)
-				if turn == 0 { // Nothing is known of what the counters were: the fence is all that it has.
-					require.NoError(t, l.Unlock(t.Context()))
-					l = w.got(t)
-				} else {
-					l = requirePassed(t, l, w)
-				}
-				require.Greater(t, l.Fence(), last, pass)
-				last = l.Fence()
-			}
-			require.NoError(t, l.Unlock(t.Context()))
-			other, err := newRedlock(t, c).TryLock(t.Context(), []string{"x"}, ttl, redlock.WithFencing())
-			require.NoError(t, err)
-			require.Greater(t, other.Fence(), last)
-			last = other.Fence()
-			require.NoError(t, other.Unlock(t.Context()))
-		}
-	})
-}
-
 // The lock cannot be released by token: a process that is late would release that of a later caller.
 func TestTurnHasNoTokenToReleaseBy(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		l := lockInTurn(t, r, redlock.WithOwner("me"))
 		require.ErrorContains(t, newOver(t, forbiddenNodes(t, 3)).Release(t.Context(), []string{"x"}, l.Token()), "released by its handle")
 		require.NoError(t, l.Unlock(t.Context()))
@@ -539,8 +369,7 @@ func TestTurnHasNoTokenToReleaseBy(t *testing.T) {
 
 // Each slot of a semaphore is passed on by itself.
 func TestTurnsOfASemaphore(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		s, err := semaphore.New(r, "s", 2, ttl, redlock.WithTurn(oneTurn))
 		require.NoError(t, err)
 		var all sync.WaitGroup
@@ -601,129 +430,49 @@ func TestTurnArguments(t *testing.T) {
 	})
 }
 
-// Two locks never overlap, in whatever way calls end.
-func TestTurnsOfManyCallers(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		var all sync.WaitGroup
-		var inside sync.Mutex
-		fence := int64(0)
-		for range 3 {
-			r := newRedlock(t, c)
-			for i := range 5 {
-				all.Go(func() {
-					for n := range rounds(200, 60) {
-						ctx, cancel := context.WithTimeout(t.Context(), time.Duration(1+(n*7+i*3)%40)*time.Millisecond)
-						err := r.Do(ctx, []string{"x"}, ttl, func(ctx context.Context, l *redlock.Lock) error {
-							if !inside.TryLock() {
-								t.Error("two at a time")
-							}
-							assert.Greater(t, l.Fence(), fence)
-							fence = l.Fence()
-							time.Sleep(time.Duration((n+i)%3) * time.Millisecond)
-							inside.Unlock()
-							return ctx.Err()
-						}, redlock.WithFencing(), redlock.WithTurn(10*time.Millisecond), redlock.WithRetryCount(-1))
-						cancel()
-						if err != nil && !errors.Is(err, context.DeadlineExceeded) {
-							t.Error(err)
-						}
-					}
-				})
-			}
-		}
-		all.Wait()
-		time.Sleep(time.Second)
-		requireNoKeys(t, c)
-	})
-}
-
-// A caller that has asked for a fence, or for more room for clocks, must not be passed a lock without.
+// A caller that has asked for a fence, or for more room for clocks, must not be passed a lock without. It may let its
+// lock end by itself, and a counter has to outlive what its caller says: no life is passed on that is longer, or
+// shorter, than what it has asked for.
 func TestTurnPassesOnlyWhatWasAskedFor(t *testing.T) {
+	fenced := redlock.WithFencing()
+	countedFor := func(life time.Duration) []redlock.Option {
+		return []redlock.Option{fenced, redlock.WithFenceLife(life)}
+	}
+	counted := countedFor(time.Hour)
 	for name, tt := range map[string]struct {
-		first, next    []redlock.Option
-		passed, fenced bool
+		first, next []redlock.Option
+		ttl         time.Duration
+		passed      bool
+		fence       bool // the next one has one
 	}{
-		"the same":              {nil, nil, true, false},
-		"both fences":           {[]redlock.Option{redlock.WithFencing()}, []redlock.Option{redlock.WithFencing()}, true, true},
-		"the next wants one":    {nil, []redlock.Option{redlock.WithFencing()}, false, true},
-		"the next wants none":   {[]redlock.Option{redlock.WithFencing()}, nil, false, false},
-		"a larger drift factor": {nil, []redlock.Option{redlock.WithDriftFactor(0.05)}, false, false},
-		"a smaller one":         {nil, []redlock.Option{redlock.WithDriftFactor(0.005)}, true, false},
+		"the same":              {nil, nil, time.Second, true, false},
+		"both fences":           {counted, counted, time.Second, true, true},
+		"the next wants one":    {nil, []redlock.Option{fenced}, time.Second, false, true},
+		"the next wants none":   {[]redlock.Option{fenced}, nil, time.Second, false, false},
+		"a larger drift factor": {nil, []redlock.Option{redlock.WithDriftFactor(0.05)}, time.Second, false, false},
+		"a smaller one":         {nil, []redlock.Option{redlock.WithDriftFactor(0.005)}, time.Second, true, false},
+		"a shorter ttl":         {counted, counted, time.Second - time.Millisecond, false, true},
+		"a longer one":          {counted, counted, time.Second + time.Millisecond, true, true},
+		"a much longer one":     {counted, counted, 2 * time.Second, false, true},
+		"a shorter fence life":  {counted, countedFor(time.Minute), time.Second, true, true},
+		"a longer fence life":   {counted, countedFor(time.Hour + 1), time.Second, false, true},
 	} {
 		runWithWarm(t, name, 3, func(t *testing.T, _ *testcluster.Cluster, r *redlock.Redlock) {
 			// Numbers below a fence are known to be free if somebody has had the resource some time before.
-			require.NoError(t, lockOnAll(t, r, []string{"a"}, time.Second, redlock.WithFencing()).Unlock(t.Context()))
+			require.NoError(t, lockOnAll(t, r, []string{"a"}, time.Second, fenced).Unlock(t.Context()))
 			time.Sleep(time.Millisecond)
 			turn := redlock.WithTurn(50 * time.Millisecond)
-			l, err := r.Lock(t.Context(), []string{"a"}, time.Second, append(tt.first, turn)...)
-			require.NoError(t, err)
-			got := make(chan *redlock.Lock)
-			go func() {
-				next, err := r.Lock(t.Context(), []string{"a"}, time.Second, append(tt.next, turn)...)
-				assert.NoError(t, err)
-				got <- next
-			}()
-			synctest.Wait()
+			l := waitLock(t, r, []string{"a"}, time.Second, append(tt.first, turn)...)
+			w := underWay(t, r, []string{"a"}, tt.ttl, append(tt.next, turn)...)
 			require.NoError(t, l.Unlock(t.Context()))
-			next := <-got
+			next := w.got(t)
 			require.Equal(t, tt.passed, r.Stats().Passed == 1)
 			require.Equal(t, tt.passed, next.Holder() == l.Holder())
-			require.Equal(t, tt.fenced, next.Fence() > 0)
-			require.NoError(t, next.Unlock(t.Context()))
-		})
-	}
-}
-
-// A caller may let its lock end by itself, and a counter has to outlive what its caller says: what another one has asked
-// for is not passed on to it if it is longer, or shorter.
-func TestTurnPassesLivesThatWereAskedFor(t *testing.T) {
-	for name, tt := range map[string]struct {
-		ttl, life time.Duration
-		passed    bool
-	}{
-		"the same":             {time.Second, time.Hour, true},
-		"a shorter ttl":        {time.Second - time.Millisecond, time.Hour, false},
-		"a longer one":         {time.Second + time.Millisecond, time.Hour, true},
-		"a much longer one":    {2 * time.Second, time.Hour, false},
-		"a shorter fence life": {time.Second, time.Minute, true},
-		"a longer fence life":  {time.Second, time.Hour + 1, false},
-	} {
-		runWithWarm(t, name, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
-			require.NoError(t, lockOnAll(t, r, []string{"a"}, time.Second, redlock.WithFencing()).Unlock(t.Context()))
-			time.Sleep(time.Millisecond)
-			opts := []redlock.Option{redlock.WithTurn(50 * time.Millisecond), redlock.WithFencing()}
-			l := waitLock(t, r, []string{"a"}, time.Second, append(opts, redlock.WithFenceLife(time.Hour))...)
-			got := make(chan *redlock.Lock)
-			go func() { got <- waitLock(t, r, []string{"a"}, tt.ttl, append(opts, redlock.WithFenceLife(tt.life))...) }()
-			synctest.Wait()
-			require.NoError(t, l.Unlock(t.Context()))
-			next := <-got
-			require.Equal(t, tt.passed, r.Stats().Passed == 1)
+			require.Equal(t, tt.fence, next.Fence() > 0)
 			require.LessOrEqual(t, time.Until(next.Until()), tt.ttl)
 			require.NoError(t, next.Unlock(t.Context()))
 		})
 	}
-}
-
-// A caller that gives up in a turn has asked no node, but knows that the resource was taken; and it has waited.
-func TestTurnSaysWhyACallerGaveUp(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
-		l := lockInTurn(t, r)
-		w := startLock(t, r, []string{"x"}, inTurns()...)
-		assert.Equal(t, 1, r.Stats().Waiting)
-		w.leaves()
-		assert.Zero(t, r.Stats().Waiting)
-		_, err := r.Lock(t.Context(), []string{"x"}, ttl, inTurns(redlock.WithWait(100*time.Millisecond))...)
-		for _, err := range []error{w.err, err} {
-			require.ErrorIs(t, err, redlock.ErrTaken)
-			require.ErrorIs(t, err, redlock.ErrNotAcquired)
-			require.NotErrorIs(t, err, redlock.ErrNoQuorum)
-			require.ErrorContains(t, err, "a lock of this process had it")
-		}
-		require.ErrorIs(t, w.err, context.Canceled)
-		require.NoError(t, l.Unlock(t.Context()))
-	})
 }
 
 // A caller that rests until it is passed the lock waits like any other, and the holder hears of it at once.

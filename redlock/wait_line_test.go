@@ -169,7 +169,7 @@ func TestWaitLinePassesOnAReleaseThatTheFirstHasNoUseFor(t *testing.T) {
 		"has given up": {[]string{"x"}, func(w *waitingLock, _ []*testkit.Tap) { w.leaves() }, 10 * time.Millisecond},
 		"is dead": {[]string{"x"}, func(_ *waitingLock, taps []*testkit.Tap) {
 			for _, tp := range taps {
-				tp.Cut()
+				tp.End()
 			}
 		}, 10 * time.Millisecond},
 		"lacks y": {[]string{"x", "y"}, func(*waitingLock, []*testkit.Tap) {}, time.Second},
@@ -337,24 +337,6 @@ func TestWaitTurnsOfAWaiterForSeveral(t *testing.T) {
 	})
 }
 
-// It does not hold the others up for long while one of its resources is not to be had.
-func TestWaiterForSeveralHoldsNobodyUpForLong(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		require.NoError(t, c.Slow(50*time.Microsecond, 200*time.Microsecond))
-		hold := scenario(time.Millisecond, 4*time.Millisecond)
-		users := []contender{{newRedlock(t, c), 4, []string{"a"}, hold}, {newRedlock(t, c), 4, []string{"a"}, hold}}
-		alone, _ := takeTurns(t, users, scenario(600*time.Millisecond, 400*time.Millisecond))
-		lockElsewhere(t, c, "b", time.Hour)
-		// It gets in the way for 60 ms each time it tries: how often is not left to chance.
-		w := startLock(t, newRedlock(t, c), []string{"a", "b"}, every(400*time.Millisecond, -1)...)
-		beside, longest := takeTurns(t, users, scenario(600*time.Millisecond, 400*time.Millisecond))
-		t.Log(alone, beside, longest)
-		assert.Greater(t, beside[0]+beside[1], (alone[0]+alone[1])*3/4)
-		assert.Less(t, slices.Max(longest), 300*time.Millisecond)
-		w.leaves()
-	})
-}
-
 // far returns a client that is 20 ms from the nodes, one way.
 func far(t *testing.T, c *testcluster.Cluster) *redlock.Redlock {
 	t.Helper()
@@ -374,30 +356,6 @@ func TestWaitTurnsOfAFarProcess(t *testing.T) {
 		turns, longest := takeTurns(t, both, 4*time.Second)
 		t.Log(turns, longest)
 		assert.Greater(t, 10*turns[1], 7*turns[0], "three for four; where it is passed over, one for six")
-	})
-}
-
-func TestWaitersForOverlappingResourcesDoNotDeadlock(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		clients := []*redlock.Redlock{newRedlock(t, c), newRedlock(t, c)}
-		sets := [][]string{{"a", "b"}, {"b", "c"}, {"c", "a"}, {"a"}, {"a", "b", "c"}}
-		start := time.Now()
-		var wg sync.WaitGroup
-		for i := range 40 {
-			wg.Go(func() {
-				for range rounds(5, 2) {
-					l, err := clients[i%2].Lock(t.Context(), sets[i%len(sets)], ttl, redlock.WithRetryCount(-1))
-					if err != nil {
-						t.Error(err)
-						return
-					}
-					time.Sleep(time.Millisecond)
-					assert.NoError(t, l.Unlock(t.Context()))
-				}
-			})
-		}
-		wg.Wait()
-		assert.Less(t, time.Since(start), 5*time.Second)
 	})
 }
 
@@ -453,8 +411,7 @@ func TestWaitLineEndsAsTakenIfItGaveWay(t *testing.T) {
 		held := tryLock(t, a, []string{"x"}, time.Hour)
 		hangInLine(t, c)
 		require.NoError(t, held.Unlock(t.Context()))
-		ctx := within(t, 80*time.Millisecond)
-		_, err := a.Lock(ctx, []string{"x"}, ttl, slowly()...)
+		_, err := a.Lock(within(t, 80*time.Millisecond), []string{"x"}, ttl, slowly()...)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		assert.ErrorIs(t, err, redlock.ErrTaken)
 	})
@@ -508,9 +465,7 @@ func TestWaitHandOverFindsWhoIsAboutToWait(t *testing.T) {
 			assert.NoError(t, held.Unlock(t.Context()))
 			return true
 		}))...)
-		start := time.Now()
-		require.NoError(t, w.got(t).Unlock(t.Context()))
-		assert.Less(t, time.Since(start), time.Second)
+		assert.Less(t, took(func() { require.NoError(t, w.got(t).Unlock(t.Context())) }), time.Second)
 	})
 }
 
@@ -570,11 +525,9 @@ func TestWaitAttemptThatIsSleptThroughWakesTheNext(t *testing.T) {
 		for _, p := range bway {
 			p.SetDelay(10*time.Millisecond, 10*time.Millisecond)
 		}
-		done := make(chan error, 1)
-		go func() {
-			_, err := a.TryLock(t.Context(), []string{"x"}, ttl, redlock.WithMinHold(8*time.Second))
-			done <- err
-		}()
+		done := meanwhile(func() error {
+			return lockError(a.TryLock(t.Context(), []string{"x"}, ttl, redlock.WithMinHold(8*time.Second)))
+		})
 		time.Sleep(49 * time.Millisecond)
 		require.NoError(t, held.Unlock(t.Context()))
 		time.Sleep(10 * time.Millisecond)

@@ -17,6 +17,7 @@ import (
 	"github.com/seed6c881748/redlock/internal/node"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/redlock"
+	"github.com/seed6c881748/redlock/test/testkit"
 )
 
 func TestWaitSubscriptionIsNotOpenedForPolling(t *testing.T) {
@@ -112,8 +113,7 @@ func TestWaitSubscriptionThatBrokeComesBack(t *testing.T) {
 
 // After an outage a client hears of releases as soon as it reaches the node, however long the outage was.
 func TestWaitSubscriptionComesBackWithItsNode(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
+	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		held := lockElsewhere(t, c, "x", time.Hour)
 		startLock(t, r, []string{"x"}, slowly()...)
 		for outage := range 8 {
@@ -143,7 +143,7 @@ func TestWaitSubscriptionIsDoneWithoutIfThePoolHasOneConnection(t *testing.T) {
 				if i%2 == 1 { // The node's own connection must not find the pool empty.
 					c.Kill()
 					time.Sleep(3 * time.Second)
-					assert.True(t, allUp(r))
+					assert.True(t, testkit.AllUp(r))
 				}
 				w.takesOver(t, held, 400*time.Millisecond)
 			}
@@ -193,34 +193,5 @@ func TestWaitSubscriptionThatFailsAgainIsToldAgain(t *testing.T) {
 			assert.Empty(t, rec.TakeOf(redlock.EventPolling))
 			time.Sleep(link.ListenFor + time.Second)
 		}
-	})
-}
-
-// Nobody waits for a subscription.
-func TestWaitSubscriptionOfAPoolThatBlocksHoldsNobodyUp(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		nodes := withOneConnection(c, true)
-		r := newOver(t, nodes, redlock.WithNodeTimeout(5*time.Second))
-		held := lockElsewhere(t, c, "x", time.Hour)
-		start := time.Now()
-		_, err := r.Lock(t.Context(), []string{"x"}, ttl, redlock.WithRetryCount(3), redlock.WithRetryDelay(20*time.Millisecond), redlock.WithRetryJitter(0))
-		require.ErrorIs(t, err, redlock.ErrTaken)
-		assert.Less(t, time.Since(start), 200*time.Millisecond, "3 retries after 20 ms each")
-		time.Sleep(time.Minute)
-		w := startLock(t, r, []string{"x"}, redlock.WithRetryCount(-1), redlock.WithRetryDelay(20*time.Millisecond))
-		w.takesOver(t, held, 60*time.Millisecond)
-	})
-}
-
-// Without a connection to listen on, a waiter knows from its first refusal when the holder's
-// keys end.
-func TestWaitSubscriptionIsNotNeededToNoticeAHolderThatDies(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		nodes := withOneConnection(c, false)
-		r := newOver(t, nodes)
-		died := time.Now()
-		lockElsewhere(t, c, "x", time.Second)
-		waitLock(t, r, []string{"x"}, ttl, slowly()...)
-		assert.InDelta(t, 1, time.Since(died).Seconds(), 0.01)
 	})
 }

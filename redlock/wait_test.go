@@ -10,7 +10,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -123,10 +122,9 @@ func TestWaitCountsTimedRetriesInLine(t *testing.T) {
 		head := startLock(t, b, []string{"x"}, redlock.WithRetryCount(-1))
 		asked := 0
 		start := time.Now()
-		_, err := b.Lock(t.Context(), []string{"x", "y"}, ttl, redlock.WithRetryCount(3), redlock.WithRetryDelay(time.Second), redlock.WithRetryJitter(0),
-			redlock.WithRetryIf(func(err error) bool { asked++; return redlock.RetryDefault(err) }))
+		ask := redlock.WithRetryIf(func(err error) bool { asked++; return redlock.RetryDefault(err) })
+		err := givesUp(t, redlock.ErrTaken, b, []string{"x", "y"}, append(every(time.Second, 3), ask)...)
 		assert.Equal(t, 3*time.Second, time.Since(start))
-		require.ErrorIs(t, err, redlock.ErrTaken)
 		qe := quorumError(t, err)
 		assert.Equal(t, []string{"x", "y"}, qe.Resources)
 		assert.Equal(t, 3, qe.Attempt)
@@ -140,21 +138,20 @@ func TestWaitCountsTimedRetriesInLine(t *testing.T) {
 		assert.GreaterOrEqual(t, holders, 2, "two refusals decide, the third may come late")
 
 		asked = 0
-		_, err = b.Lock(t.Context(), []string{"x"}, ttl, redlock.WithRetryCount(-1), redlock.WithRetryIf(func(error) bool { asked++; return asked < 5 }))
-		require.ErrorIs(t, err, redlock.ErrTaken)
+		askedFour := redlock.WithRetryIf(func(error) bool { asked++; return asked < 5 })
+		_ = givesUp(t, redlock.ErrTaken, b, []string{"x"}, redlock.WithRetryCount(-1), askedFour)
 		assert.Equal(t, 5, asked, "it says when the wait ends")
 
 		// As it is for one that is first: the attempt at the beginning, and the timed ones.
 		head.leaves()
 		start = time.Now()
-		_, err = b.Lock(t.Context(), []string{"x"}, ttl, redlock.WithRetryCount(3), redlock.WithRetryDelay(time.Second), redlock.WithRetryJitter(0))
+		err = givesUp(t, redlock.ErrTaken, b, []string{"x"}, every(time.Second, 3)...)
 		assert.Equal(t, 3*time.Second, time.Since(start))
 		assert.Equal(t, 4, quorumError(t, err).Attempt)
 
 		// And for one that no retry delay slows down.
 		start = time.Now()
-		_, err = b.Lock(t.Context(), []string{"x"}, ttl, redlock.WithRetryCount(3), redlock.WithRetryDelay(0))
-		require.ErrorIs(t, err, redlock.ErrTaken)
+		_ = givesUp(t, redlock.ErrTaken, b, []string{"x"}, redlock.WithRetryCount(3), redlock.WithRetryDelay(0))
 		assert.Less(t, time.Since(start), 50*time.Millisecond)
 	})
 }
@@ -163,24 +160,20 @@ func TestWaitCountsTimedRetriesInLine(t *testing.T) {
 func TestWaitersDoNotShareARefusal(t *testing.T) {
 	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		lockElsewhere(t, c, "x", time.Hour)
-		first := make(chan struct{})
-		go func() {
-			defer close(first)
-			_, refused := r.Lock(t.Context(), []string{"x"}, ttl, redlock.WithRetryCount(1), redlock.WithRetryDelay(time.Second), redlock.WithRetryJitter(0),
-				redlock.WithRetryIf(func(refused error) bool {
-					var qe *redlock.QuorumError
-					errors.As(refused, &qe)
-					qe.Votes[0].Node, qe.Resources[0] = "mine", "mine"
-					return true
-				}))
-			assert.ErrorIs(t, refused, redlock.ErrTaken)
-		}()
+		changes := redlock.WithRetryIf(func(refused error) bool {
+			var qe *redlock.QuorumError
+			errors.As(refused, &qe)
+			qe.Votes[0].Node, qe.Resources[0] = "mine", "mine"
+			return true
+		})
+		first := meanwhile(func() error {
+			return lockError(r.Lock(t.Context(), []string{"x"}, ttl, append(every(time.Second, 1), changes)...))
+		})
 		time.Sleep(10 * time.Millisecond)
-		_, err := r.Lock(t.Context(), []string{"x"}, ttl, redlock.WithRetryCount(1), redlock.WithRetryDelay(100*time.Millisecond), redlock.WithRetryJitter(0))
-		qe := quorumError(t, err)
+		qe := quorumError(t, givesUp(t, redlock.ErrTaken, r, []string{"x"}, every(100*time.Millisecond, 1)...))
 		assert.NotEqual(t, "mine", qe.Votes[0].Node)
 		assert.Equal(t, []string{"x"}, qe.Resources)
-		<-first
+		require.ErrorIs(t, <-first, redlock.ErrTaken)
 	})
 }
 
@@ -203,31 +196,20 @@ func TestWaiterOfAnotherProcessIsWokenByARelease(t *testing.T) {
 	}
 }
 
-func TestWaitTakesARetryDelayForLostMessages(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		nodes, taps := tapped(c)
-		r := newOver(t, nodes)
-		mute(taps)
-		for range 20 {
-			held := lockElsewhere(t, c, "x", time.Hour)
-			w := startLock(t, r, []string{"x"})
-			time.Sleep(300 * time.Millisecond)
-			w.takesOver(t, held, redlock.DefaultRetryDelay+redlock.DefaultRetryJitter)
-		}
-	})
-}
-
+// A waiter knows from its first refusal when the holder's keys end, also if it has no connection to listen on.
 func TestWaitersAreWokenByTheKeysExpiryWhenTheHolderDies(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
 		for i := 0; i < 20; i += rounds(1, 4) {
 			life := 100*time.Millisecond + time.Duration(i)*77*time.Millisecond
-			died := time.Now()
-			lockElsewhere(t, c, "x", life)
-			w := startLock(t, newRedlock(t, c), []string{"x"}, slowly()...)
-			require.NoError(t, w.got(t).Unlock(t.Context()))
-			late := w.at.Sub(died.Add(life))
-			assert.Positive(t, late)
-			assert.Less(t, late, 10*time.Millisecond)
+			for _, nodes := range [][]redlock.Node{nodesOf(c), withOneConnection(c, false)} {
+				died := time.Now()
+				lockElsewhere(t, c, "x", life)
+				w := startLock(t, newOver(t, nodes), []string{"x"}, slowly()...)
+				require.NoError(t, w.got(t).Unlock(t.Context()))
+				late := w.at.Sub(died.Add(life))
+				assert.Positive(t, late)
+				assert.Less(t, late, 10*time.Millisecond)
+			}
 		}
 	})
 }
@@ -235,11 +217,7 @@ func TestWaitersAreWokenByTheKeysExpiryWhenTheHolderDies(t *testing.T) {
 // The entry of a session that has ended must not keep the release from the waiters of this process.
 func TestWaitEndsThoughADeadSessionIsInLine(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		nodes := nodesOf(c)
-		for i := range nodes {
-			nodes[i].Pool = &secondPool{Pool: nodes[i].Pool, fail: func() error { return assert.AnError }}
-		}
-		r := newOver(t, nodes)
+		r := newOver(t, withOneConnection(c, false))
 		for _, dead := range []bool{false, true} {
 			held := tryLock(t, r, []string{"x"}, time.Hour)
 			if dead {
@@ -320,15 +298,24 @@ func every(delay time.Duration, retries int) []redlock.Option {
 // startLock starts a Lock and returns when it waits.
 func startLock(t *testing.T, r *redlock.Redlock, resources []string, opts ...redlock.Option) *waitingLock {
 	t.Helper()
+	w := underWay(t, r, resources, ttl, opts...)
+	time.Sleep(50 * time.Millisecond) // It listens, and has looked again.
+	synctest.Wait()
+	return w
+}
+
+// underWay starts a Lock, for a ttl, and returns when it has nothing to do but to wait.
+func underWay(
+	t *testing.T, r *redlock.Redlock, resources []string, life time.Duration, opts ...redlock.Option,
+) *waitingLock {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	w := &waitingLock{cancel: cancel, done: make(chan struct{})}
 	go func() {
 		defer close(w.done)
-		w.lock, w.err = r.Lock(ctx, resources, ttl, opts...)
+		w.lock, w.err = r.Lock(ctx, resources, life, opts...)
 		w.at = time.Now()
 	}()
-	synctest.Wait()
-	time.Sleep(50 * time.Millisecond) // It listens, and has looked again.
 	synctest.Wait()
 	return w
 }
@@ -382,27 +369,6 @@ func doInt(t *testing.T, n *testcluster.Node, command string, args ...any) int {
 	return int(do(t, n, command, args...).(int64))
 }
 
-// A secondPool fails at every connection but the first one.
-type secondPool struct {
-	redlock.Pool
-
-	fail func() error
-
-	mu sync.Mutex
-	n  int
-}
-
-func (p *secondPool) GetContext(ctx context.Context) (redis.Conn, error) {
-	p.mu.Lock()
-	p.n++
-	first := p.n == 1
-	p.mu.Unlock()
-	if !first {
-		return nil, p.fail()
-	}
-	return p.Pool.GetContext(ctx)
-}
-
 // isWanted reports whether the channel of Wanted is closed.
 func isWanted(l *redlock.Lock) bool { return isClosed(l.Wanted()) }
 
@@ -424,14 +390,8 @@ func TestWaitIsSeenByAHolderOfThisProcessAtOnce(t *testing.T) {
 		refused(t, redlock.ErrTaken, r, []string{"a"}, time.Minute)
 		require.False(t, isWanted(l), "who tries does not wait")
 		wanted := l.Wanted()
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
 		wait := func(resource string) {
-			go func() {
-				if w, lockErr := r.Lock(ctx, []string{resource}, time.Minute, redlock.WithRetryCount(-1)); lockErr == nil {
-					_ = w.Unlock(ctx)
-				}
-			}()
+			t.Cleanup(underWay(t, r, []string{resource}, time.Minute, redlock.WithRetryCount(-1)).leaves)
 		}
 		wait("b")
 		require.True(t, isClosed(wanted), "at once, without another call")
@@ -454,21 +414,10 @@ func TestWaitInAnotherProcessIsSeenByAnExtension(t *testing.T) {
 		runInBubble(t, name, 3, func(t *testing.T, c *testcluster.Cluster) {
 			r, far := newRedlock(t, c, opts...), newRedlock(t, c, opts...)
 			l := tryLock(t, r, []string{"a", "b"}, 30*time.Second)
-			ctx, cancel := context.WithCancel(t.Context())
-			wait := func() (done chan error) {
-				done = make(chan error, 1)
-				go func() {
-					_, lockErr := far.Lock(ctx, []string{"b"}, time.Minute, redlock.WithRetryCount(-1))
-					done <- lockErr
-				}()
-				time.Sleep(time.Second)
-				return done
-			}
-			done := wait()
+			w := startLock(t, far, []string{"b"}, redlock.WithRetryCount(-1))
 			require.NoError(t, l.Extend(t.Context(), 30*time.Second), "it does not ask")
 			require.False(t, isWanted(l), "the lock was not extended since")
-			cancel()
-			require.Error(t, <-done)
+			w.leaves()
 			synctest.Wait() // It leaves the lines.
 			require.NoError(t, l.Extend(t.Context(), 30*time.Second))
 			require.False(t, isWanted(l), "nobody waits any more")
@@ -476,17 +425,14 @@ func TestWaitInAnotherProcessIsSeenByAnExtension(t *testing.T) {
 			l.KeepAlive(t.Context())
 			time.Sleep(time.Minute)
 			require.False(t, isWanted(l))
-			ctx, cancel = context.WithCancel(t.Context())
-			defer cancel()
-			done = wait()
+			w = startLock(t, far, []string{"b"}, redlock.WithRetryCount(-1))
 			wanted := l.Wanted()
 			time.Sleep(10 * time.Second)
 			require.True(t, isClosed(wanted), "by the next extension")
 			require.NoError(t, l.Err())
 			require.NoError(t, l.Extend(t.Context(), 40*time.Second), "it asks no more")
 			require.Greater(t, time.Until(l.Until()), 35*time.Second)
-			require.NoError(t, l.Unlock(t.Context()))
-			require.NoError(t, <-done)
+			w.takesOver(t, l, time.Second)
 		})
 	}
 }

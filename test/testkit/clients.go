@@ -80,10 +80,19 @@ func NodesOf(c *testcluster.Cluster) []redlock.Node {
 	return nodes
 }
 
-// DialerOf returns what NewNode would, if the node had an address.
-func DialerOf(n *testcluster.Node) *conn.Dialer {
+// DialerOf returns what NewNode would, if the node had an address. What it dials goes through the wraps.
+func DialerOf(n *testcluster.Node, wraps ...func(net.Conn) net.Conn) *conn.Dialer {
 	return &conn.Dialer{
-		Dial:    func(ctx context.Context, _, _ string) (net.Conn, error) { return n.Dial(ctx) },
+		Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			c, err := n.Dial(ctx)
+			if err != nil {
+				return nil, err
+			}
+			for _, wrap := range wraps {
+				c = wrap(c)
+			}
+			return c, nil
+		},
 		Network: "tcp", Address: n.Addr(),
 	}
 }

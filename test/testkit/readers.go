@@ -2,13 +2,11 @@ package testkit
 
 import (
 	"bytes"
-	"context"
 	"net"
 	"runtime/debug"
 	"sync/atomic"
 	"syscall"
 
-	"github.com/seed6c881748/redlock/internal/conn"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/redlock"
 )
@@ -28,16 +26,7 @@ func ReadBy(c *testcluster.Cluster) ([]redlock.Node, *Readers) {
 	for i, n := range c.Nodes {
 		nodes[i].Pool = DialerOf(n)
 	}
-	nodes[0].Pool = &conn.Dialer{
-		Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			dial, err := c.Nodes[0].Dial(ctx)
-			if err != nil {
-				return nil, err
-			}
-			return &readConn{dial, readers}, nil
-		},
-		Network: "tcp", Address: c.Nodes[0].Addr(),
-	}
+	nodes[0].Pool = DialerOf(c.Nodes[0], func(c net.Conn) net.Conn { return &readConn{c, readers} })
 	return nodes, readers
 }
 

@@ -2,11 +2,9 @@ package testkit
 
 import (
 	"bytes"
-	"context"
 	"net"
 	"sync"
 
-	"github.com/seed6c881748/redlock/internal/conn"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/redlock"
 )
@@ -18,6 +16,7 @@ type Tap struct {
 	subs       map[*tapConn]bool
 	opened     int  // subscriptions ever
 	unanswered bool // messages are lost
+	ended      bool // nothing is connected to any more
 }
 
 // Tapped returns the nodes of a cluster, with a tap on each.
@@ -25,16 +24,7 @@ func Tapped(c *testcluster.Cluster) ([]redlock.Node, []*Tap) {
 	nodes, taps := make([]redlock.Node, len(c.Nodes)), make([]*Tap, len(c.Nodes))
 	for i, n := range c.Nodes {
 		taps[i] = &Tap{subs: map[*tapConn]bool{}}
-		nodes[i] = redlock.Node{Name: n.Name(), Pool: &conn.Dialer{
-			Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
-				conn, err := n.Dial(ctx)
-				if err != nil {
-					return nil, err
-				}
-				return &tapConn{Conn: conn, tap: taps[i]}, nil
-			},
-			Network: "tcp", Address: n.Addr(),
-		}}
+		nodes[i] = redlock.Node{Name: n.Name(), Pool: DialerOf(n, taps[i].on)}
 	}
 	return nodes, taps
 }
@@ -48,6 +38,24 @@ func (t *Tap) Cut() {
 	for c := range subs {
 		_ = c.Conn.Close()
 	}
+}
+
+// End breaks the subscriptions for good, as the death of the client does.
+func (t *Tap) End() {
+	t.mu.Lock()
+	t.ended = true
+	t.mu.Unlock()
+	t.Cut()
+}
+
+// on returns a connection with the tap on it.
+func (t *Tap) on(c net.Conn) net.Conn {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ended {
+		_ = c.Close()
+	}
+	return &tapConn{Conn: c, tap: t}
 }
 
 // Mute has all messages be lost from now on.
