@@ -15,47 +15,25 @@ import (
 	"github.com/seed6c881748/redlock/redlock"
 )
 
-const exitAcquire = `0    acquired: the token is written, and the lock ends after its ttl
-64   usage: nothing was done
-69   no quorum: too many nodes did not answer
-70   something else failed, such as to write the token: the lock is released again
-75   taken: somebody else has the lock, or no permit is free`
-
 func (t *tool) acquireCommand() *cobra.Command {
 	f := &runFlags{}
 	var file string
-	cmd := &cobra.Command{
-		Use:   "acquire [FLAGS] RESOURCE…",
-		Short: "take a lock, to be released later",
-		Long: `Takes the lock, writes its token, and ends; the lock stays. redlock release gives it back, on this machine or another one, to which the token is handed on. With several resources it takes all of them or none.
-
-Nothing extends the lock: it ends after its ttl, whether the work is done or not, and somebody else may have it then. So choose a ttl that is longer than the work can take, and release the lock when it is done; that the release says lost tells that it took too long. Where one command is all the work, use redlock run: it keeps the lock for as long as the command runs, and ends the command if it cannot.
-
-The token is written to standard output, or to the file of --token-file, which only its owner can read. It is a secret: whoever has it can release the lock.`,
-		Example: `  redlock acquire --ttl 10m --wait 0 --token-file /run/import.token import/42 || exit
-  ./import 42
-  redlock release --token-file /run/import.token import/42
-
-  # One of five permits:
-  redlock acquire --permits 5 --ttl 10m --token-file /run/resize.token resize || exit
-  ./resize
-  redlock release --permits 5 --token-file /run/resize.token resize`,
-		Args: someResources,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := f.complete(cmd.Flags().Changed, t.global.quarantine); err != nil {
-				return err
-			}
-			if err := namedTokenFile(cmd, file); err != nil {
-				return err
-			}
-			if err := checkOnePermit(cmd, f.permits, len(args)); err != nil {
-				return err
-			}
-			if f.fence && !t.global.json {
-				return usagef("--fence needs --json, which shows the fencing token")
-			}
-			return t.acquire(cmd.Context(), f, file, args)
-		},
+	cmd := manual("acquire")
+	cmd.Args = someResources
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := f.complete(cmd.Flags().Changed, t.global.quarantine); err != nil {
+			return err
+		}
+		if err := namedTokenFile(cmd, file); err != nil {
+			return err
+		}
+		if err := checkOnePermit(cmd, f.permits, len(args)); err != nil {
+			return err
+		}
+		if f.fence && !t.global.json {
+			return usagef("--fence needs --json, which shows the fencing token")
+		}
+		return t.acquire(cmd.Context(), f, file, args)
 	}
 	fs := cmd.Flags()
 	fs.SortFlags = false
@@ -67,7 +45,6 @@ The token is written to standard output, or to the file of --token-file, which o
 	fs.BoolVar(&f.quiet, "quiet", false, "say nothing if the lock is taken or waited for. The exit code is the same")
 	fs.StringVar(&f.owner, "owner", ownerLabel(os.Getppid()), "the `LABEL` that others are shown as the holder; by default this machine and the process that calls redlock")
 	fs.Lookup("owner").DefValue = "HOST/PID"
-	describe(cmd, "exit", exitAcquire)
 	return cmd
 }
 

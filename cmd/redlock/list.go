@@ -14,10 +14,6 @@ import (
 	"github.com/seed6c881748/redlock/redlock/stored"
 )
 
-const exitList = `0    all locks that a quorum has were listed
-64   usage
-69   no quorum: so many nodes could not be read that locks may be missing`
-
 // scanCount is how many keys a step of SCAN looks at, and lookCount how many resources a node is
 // asked about at once. A node serves nobody else while it carries out a command, or several
 // that came together: both take it about a tenth of a millisecond.
@@ -28,36 +24,18 @@ const scanCount, lookCount = 50, 4
 const longestPause = 5 * time.Millisecond
 
 func (t *tool) listCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "list [FLAGS] [PATTERN]",
-		Short: "list the locks on the nodes",
-		Long: `Goes through the keys of all nodes with SCAN, a few at a time and with pauses in between, and writes a line for each lock as it is found: the resource, its state (held, or partial if less than a quorum has it), how long it still lives, on how many nodes it is, the last fencing token, how many wait, and the holder's label.
-
-With a PATTERN it lists the locks whose resources match it as a whole: * stands for any text, ? for one character, [ab] for one of these, [^ab] for one that is none of these, and a backslash takes the meaning from the character behind it. Quote it, or the shell may put names of files in its place.
-
---prefix is no filter of names. Give the prefix that the locks were taken with, to which the resources are added: with another one, no fences are found and nobody who waits.
-
-On a terminal, names that are too long for it are cut, and one of less than 100 columns has no fences; redlock list | cat shows all of it. If there are no locks, standard error says so.
-
-Locks are known by the form of their tokens. Those of other libraries, which look like any other key, are not listed; redlock status shows them.
-
-The order is the nodes'. What is taken, released or extended meanwhile may be there or not, and a lock may be there twice while a node resizes its table, or stops answering.`,
-		Example: `  redlock list --prefix locks: | sort
-  redlock list 'resize#*'
-  redlock list --json | jq -r 'select(.waiting > 0) | .resource'`,
-		Args: noSecondArgument,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			pattern := "*"
-			if len(args) > 0 {
-				pattern = args[0]
-			}
-			if err := checkGlob(pattern); err != nil {
-				return err
-			}
-			return t.onNodes(nil, func(peers []*peer, _ stored.Keys) error { return t.list(cmd.Context(), peers, pattern) })
-		},
+	cmd := manual("list")
+	cmd.Args = noSecondArgument
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		pattern := "*"
+		if len(args) > 0 {
+			pattern = args[0]
+		}
+		if err := checkGlob(pattern); err != nil {
+			return err
+		}
+		return t.onNodes(nil, func(peers []*peer, _ stored.Keys) error { return t.list(cmd.Context(), peers, pattern) })
 	}
-	describe(cmd, "exit", exitList)
 	return cmd
 }
 

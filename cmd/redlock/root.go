@@ -36,37 +36,15 @@ type globalFlags struct {
 
 // rootCommand returns the command line of the tool.
 func (t *tool) rootCommand() *cobra.Command {
-	root := &cobra.Command{
-		Use:   "redlock",
-		Short: "lock resources over N independent Redis masters",
-		Long: `redlock locks resources over N independent Redis (or Valkey) masters: a resource is locked while more
-than half of them store the lock. So it goes on working while a minority of them is down, and one of them that
-fails costs nobody exclusion. A lock is a lease: it ends after its ttl, whatever becomes of its holder.
-
-The nodes are given by --nodes, or, for all commands at once, by REDLOCK_NODES. All who lock a resource must be
-given the same nodes and the same prefix.`,
-		Example: `  # One crontab on several machines; the job runs on one of them, at most once in 50 s:
-  REDLOCK_NODES=10.0.0.1:6379,10.0.0.2:6379,10.0.0.3:6379
-  * * * * *  /usr/bin/redlock run --quiet --wait 20s --at-least 50s report -- /usr/local/bin/report
-
-  # Who holds it?
-  export REDLOCK_NODES=10.0.0.1:6379,10.0.0.2:6379,10.0.0.3:6379
-  redlock status report
-
-  # Are these nodes fit for it?
-  redlock check`,
-		Version:                    versionText(),
-		Args:                       noArguments,
-		SilenceErrors:              true,
-		SilenceUsage:               true,
-		SuggestionsMinimumDistance: 2,
-		PersistentPreRunE:          func(cmd *cobra.Command, _ []string) error { return t.readEnvironment(cmd.Root()) },
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := cmd.Help(); err != nil {
-				return err
-			}
-			return ended(exitUsage)
-		},
+	root := manual("redlock")
+	root.Version, root.Args = versionText(), noArguments
+	root.SilenceErrors, root.SilenceUsage, root.SuggestionsMinimumDistance = true, true, 2
+	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return t.readEnvironment(cmd.Root()) }
+	root.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := cmd.Help(); err != nil {
+			return err
+		}
+		return ended(exitUsage)
 	}
 	t.addGlobalFlags(root.PersistentFlags())
 	root.SetFlagErrorFunc(flagError)
@@ -75,8 +53,6 @@ given the same nodes and the same prefix.`,
 	cobra.EnableCommandSorting = false
 	root.AddCommand(t.commands()...)
 	root.SetHelpCommand(t.helpCommand(root))
-	describe(root, "exit", exitGeneral)
-	describe(root, "env", environmentHelp)
 	return root
 }
 

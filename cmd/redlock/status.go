@@ -10,39 +10,22 @@ import (
 	"github.com/seed6c881748/redlock/redlock/stored"
 )
 
-const exitStatus = `0    all of the resources, or permits, are held
-1    at least one of them is not held
-64   usage
-69   no quorum: too many nodes did not answer to say who holds a resource`
-
 func (t *tool) statusCommand() *cobra.Command {
 	var permits int
-	cmd := &cobra.Command{
-		Use:   "status [FLAGS] RESOURCE…",
-		Short: "show who holds resources, on which nodes, and who waits",
-		Long: `Asks every node about each of the resources, and shows who holds it (the label that the holder has given itself, and a digest of its token), for how long the keys still live, on how many nodes, the last fencing token, and who waits for it. It is a snapshot, of each node at a slightly different instant. Where a node does not answer in time, or somebody waits for long, it says what to do.
-
-A resource is held if one token is on a quorum of the nodes. What is on fewer is what an attempt, or a lock that has ended, has left.
-
-With --permits it shows the permits of semaphores, slot by slot. The nodes do not store how many permits a semaphore has: give the number that its users give. redlock list 'NAME#*' shows all slots that are held, whatever the number.`,
-		Example: `  redlock status nightly-report
-  redlock status --permits 5 resize
-  redlock status --json deploy/web | jq -r .owner`,
-		Args: someResources,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := checkPermits(cmd, permits); err != nil {
-				return err
+	cmd := manual("status")
+	cmd.Args = someResources
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := checkPermits(cmd, permits); err != nil {
+			return err
+		}
+		return t.onNodes(args, func(peers []*peer, k stored.Keys) error {
+			if permits > 0 {
+				return ended(t.statusOfPermits(cmd.Context(), peers, k, args, permits))
 			}
-			return t.onNodes(args, func(peers []*peer, k stored.Keys) error {
-				if permits > 0 {
-					return ended(t.statusOfPermits(cmd.Context(), peers, k, args, permits))
-				}
-				return ended(t.statusOf(cmd.Context(), peers, k, args))
-			})
-		},
+			return ended(t.statusOf(cmd.Context(), peers, k, args))
+		})
 	}
 	permitsFlag(cmd, &permits, "each RESOURCE is the name of a semaphore of `K` permits, from 1 to 256")
-	describe(cmd, "exit", exitStatus)
 	return cmd
 }
 
