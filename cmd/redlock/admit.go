@@ -122,13 +122,10 @@ func (p *peer) marker(ctx context.Context, key string) (stored.Marker, error) {
 		return stored.Marker{}, err
 	}
 	text, err := redis.String(answers[0], nil)
-	if refused, ok := answers[0].(redis.Error); ok {
-		return stored.Marker{}, refused
-	}
-	if err != nil { // There is none.
+	if errors.Is(err, redis.ErrNil) {
 		return stored.Marker{}, nil
 	}
-	return stored.ParseMarker(text), nil
+	return stored.ParseMarker(text), err
 }
 
 // knownNodes reports a name that is none of the nodes'.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -137,17 +136,11 @@ func (l *lister) notBefore(ctx context.Context, at int, resources []string) []st
 }
 
 func decodeScan(answer any) (cursor string, keys []string, err error) {
-	if err, ok := answer.(redis.Error); ok {
+	parts, err := redis.Values(answer, nil) // The error may be the server's.
+	if err != nil {
 		return "", nil, err
 	}
-	parts, err := redis.Values(answer, nil)
-	if err != nil || len(parts) != 2 {
-		return "", nil, errors.New("an answer to SCAN that means nothing")
-	}
-	if cursor, err = redis.String(parts[0], nil); err != nil {
-		return "", nil, err
-	}
-	keys, err = redis.Strings(parts[1], nil)
+	_, err = redis.Scan(parts, &cursor, &keys)
 	return cursor, keys, err
 }
 
@@ -192,9 +185,6 @@ func (p *peer) locked(ctx context.Context, k stored.Keys, resources []string) ([
 	if err != nil {
 		return nil, err
 	}
-	if err, ok := answers[0].(redis.Error); ok {
-		return nil, err
-	}
 	numbers, err := redis.Ints(answers[0], nil)
 	if err != nil {
 		return nil, err
@@ -202,7 +192,7 @@ func (p *peer) locked(ctx context.Context, k stored.Keys, resources []string) ([
 	var found []string
 	for _, n := range numbers {
 		if n < 1 || n > len(resources) {
-			return nil, errors.New("an answer that means nothing")
+			return nil, errMeaningless
 		}
 		found = append(found, resources[n-1])
 	}
@@ -283,20 +273,55 @@ func row(width int, resource, state, ttl, on, fence, waiting, owner string) stri
 	return fmt.Sprintf("%s %s %s  %s\n", fit(resource, first), state, counts, strings.TrimRight(fit(owner, names-first), " "))
 }
 
-// shown are names that stand in one line.
-func shown(names []string) string {
-	var all []string
-	for _, name := range names {
-		all = append(all, printable(name))
+// checkGlob reports a pattern of which nobody can mean what a server makes of it: it takes what is not closed
+// for closed at the end, and matches less than was meant, or nothing. It reads a pattern as a server does.
+func checkGlob(pattern string) error {
+	if pattern == "" {
+		return usagef("empty PATTERN, which matches nothing: without one, list lists all locks")
 	}
-	return strings.Join(all, " ")
+	for i := 0; i < len(pattern); i++ {
+		switch pattern[i] {
+		case '\\':
+			if i++; i == len(pattern) {
+				return usagef(`PATTERN %q ends with a backslash: want the character behind it, or \\ for a backslash`, pattern)
+			}
+		case '[':
+			n := classLen(pattern[i:])
+			switch n {
+			case 0:
+				return usagef(`PATTERN %q: the [ at byte %d is not closed by a ]: want one, or \[ for the character`, pattern, i+1)
+			case len("[]"):
+				return usagef(`PATTERN %q: the [] at byte %d matches nothing: want characters in it, or \[\] for these two`, pattern, i+1)
+			}
+			i += n - 1
+		}
+	}
+	return nil
 }
 
-// printable is a name without what could disturb a terminal: anybody can name a key.
-func printable(name string) string {
-	quoted := fmt.Sprintf("%q", name)
-	if inner := quoted[1 : len(quoted)-1]; inner != name {
-		return quoted
+// classLen is the length of the class of characters with which a pattern begins, 0 if it is not closed. The ] is
+// none where it is the end of a range, as in [a-].
+func classLen(pattern string) int {
+	i := len("[")
+	if strings.HasPrefix(pattern, "[^") {
+		i = len("[^")
 	}
-	return name
+	for i < len(pattern) {
+		switch {
+		case pattern[i] == '\\' && i+1 < len(pattern):
+			i += 2
+		case pattern[i] == ']':
+			return i + 1
+		case i+2 < len(pattern) && pattern[i+1] == '-':
+			i += 3
+		default:
+			i++
+		}
+	}
+	return 0
+}
+
+// escapeGlob takes the meaning from what has one in a pattern.
+func escapeGlob(text string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`, `^`, `\^`).Replace(text)
 }

@@ -86,6 +86,18 @@ func (t *tool) show(w io.Writer, v *view) {
 	}
 }
 
+// showNextSteps writes what to do about what is wrong in views.
+func (t *tool) showNextSteps(w io.Writer, views []view) {
+	steps := nextSteps(views)
+	if t.global.json || len(steps) == 0 {
+		return
+	}
+	printf(w, "\n%s\n", t.styleFor(w).bold("what to do"))
+	for _, step := range steps {
+		t.foldf(w, "  %s\n", step)
+	}
+}
+
 // summary says in one line what the nodes amount to.
 func (v *view) summary(s style) string {
 	text := ""
