@@ -100,7 +100,7 @@ func (t *tool) handOver(lock *redlock.Lock, permits int, to *tokenFile) error {
 	default:
 		printf(t.out, "%s\n", token)
 	}
-	return t.out.failed()
+	return t.out.err
 }
 
 // A tokenFile is a file that is to have a token. Nobody but the user can read it, and whoever reads

@@ -37,13 +37,11 @@ func (t *tool) breakCommand() *cobra.Command {
 func (t *tool) breakLock(ctx context.Context, peers []*peer, k stored.Keys, args []string, yes bool) error {
 	before := look(ctx, peers, k, args, shownWaiters)[0]
 	found := before.holdings()
-	if !t.global.json {
-		t.show(t.out, &before)
+	if !t.global.json || len(found) == 0 {
+		t.show(t.out, []view{before})
 	}
 	if len(found) == 0 {
-		if t.global.json {
-			t.show(t.out, &before)
-		} else if !before.unknown() {
+		if !t.global.json && !before.unknown() {
 			printf(t.out, "%s\n", "there is nothing to delete")
 		}
 		return ended(max(before.exit(), exitNo))

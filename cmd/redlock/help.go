@@ -231,16 +231,5 @@ func (w page) indented(text, indent string) {
 }
 
 func (w page) paragraph(text, first, others string) {
-	line, empty := first, true
-	for _, word := range strings.Fields(text) {
-		if !empty && len([]rune(line))+1+len([]rune(word)) > w.width {
-			printf(w, "%s\n", line)
-			line, empty = others, true
-		}
-		if !empty {
-			line += " "
-		}
-		line, empty = line+word, false
-	}
-	printf(w, "%s\n", strings.TrimRight(line, " "))
+	printf(w, "%s\n", fold(strings.TrimRight(first+joined(text), " "), w.width, others))
 }

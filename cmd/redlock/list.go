@@ -107,7 +107,7 @@ func (l *lister) scan(ctx context.Context, at int) error {
 			}
 			l.listFound(ctx, at, l.notBefore(ctx, at, found))
 		}
-		if cursor == "0" || l.tool.out.failed() != nil {
+		if cursor == "0" || l.tool.out.err != nil {
 			return nil
 		}
 		// The nodes have at least as much time for others as they have spent on this.

@@ -102,17 +102,11 @@ func (t *tool) readEnvironment(root *cobra.Command) error {
 		if !ok || value == "" || f.Changed || f.Name == "json" || failed != nil {
 			return
 		}
-		switch f.Name {
-		case "nodes":
-			if root.PersistentFlags().Changed("nodes-file") {
-				return // The command line wins over the environment.
-			}
-			t.global.nodesFromEnv = true
-		case "nodes-file":
-			if root.PersistentFlags().Changed("nodes") {
-				return
-			}
+		instead := map[string]string{"nodes": "nodes-file", "nodes-file": "nodes"}[f.Name]
+		if instead != "" && root.PersistentFlags().Changed(instead) {
+			return // The command line wins over the environment.
 		}
+		t.global.nodesFromEnv = t.global.nodesFromEnv || f.Name == "nodes"
 		if err := f.Value.Set(value); err != nil {
 			// Without the value: it may be a secret under the wrong name.
 			failed = usagef("%s: not a valid value for --%s", envName(f.Name), f.Name)

@@ -3,11 +3,11 @@ package main
 // How the tool writes: its answer, remarks, colour, and lines that fit into a terminal.
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
 	"strings"
-	"sync"
 	"time"
 	"unicode"
 
@@ -18,24 +18,15 @@ import (
 // makes the tool's: half an answer, as on a disk that is full, must not look like all of it.
 type output struct {
 	w   io.Writer
-	mu  sync.Mutex
 	err error
 }
 
 func (o *output) Write(p []byte) (int, error) {
 	n, err := o.w.Write(p)
-	o.mu.Lock()
-	defer o.mu.Unlock()
 	if o.err == nil && err != nil {
 		o.err = fmt.Errorf("cannot write the answer: %w", err)
 	}
 	return n, err
-}
-
-func (o *output) failed() error {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.err
 }
 
 // printf writes to an output, which remembers an error; or to standard error, where there is
@@ -54,7 +45,7 @@ func (t *tool) answer(v any, format string, args ...any) {
 // foldf writes a text for people, with its lines broken where the answer goes to a terminal: w is the answer, or what
 // becomes a part of it.
 func (t *tool) foldf(w io.Writer, format string, args ...any) {
-	printf(w, "%s", fold(fmt.Sprintf(format, args...), columns(t.out)))
+	printf(w, "%s", fold(fmt.Sprintf(format, args...), columns(t.out), ""))
 }
 
 // noteTimeout is how long a remark may take to be written. A terminal that is stopped (Ctrl-S)
@@ -135,8 +126,8 @@ func columns(w any) int {
 }
 
 // fold breaks the lines of a text that are longer than width, if that is not 0, between words. What was broken
-// off is set in further than the line.
-func fold(text string, width int) string {
+// off begins with further, or, without one, is set in further than the line.
+func fold(text string, width int, further string) string {
 	if width == 0 {
 		return text
 	}
@@ -144,12 +135,12 @@ func fold(text string, width int) string {
 	for line := range strings.Lines(text) {
 		body := strings.TrimLeft(line, " ")
 		gap := line[:len(line)-len(body)] // before the next word
-		further, at := gap+"    ", 0
+		begin, at := cmp.Or(further, gap+"    "), 0
 		for word := range strings.SplitSeq(body, " ") {
 			n := cells(strings.TrimSuffix(word, "\n"))
 			if at > 0 && n > 0 && at+len(gap)+n > width {
 				out.WriteString("\n")
-				gap, at = further, 0
+				gap, at = begin, 0
 			}
 			out.WriteString(gap + word)
 			at += len(gap) + n

@@ -52,14 +52,7 @@ func (t *tool) watch(ctx context.Context, peers []*peer, k stored.Keys, resource
 	defer ticker.Stop()
 	last := make(map[string]string)
 	for {
-		var views []view
-		if permits == 0 {
-			views = look(ctx, peers, k, resources, shownWaiters)
-		} else {
-			for _, name := range resources {
-				views = append(views, lookAtPermits(ctx, peers, k, name, permits)...)
-			}
-		}
+		views := lookAll(ctx, peers, k, resources, permits)
 		if live {
 			t.draw(views, permits, interval)
 		} else {
@@ -67,7 +60,7 @@ func (t *tool) watch(ctx context.Context, peers []*peer, k stored.Keys, resource
 		}
 		select {
 		case <-ticker.C:
-			if err := t.out.failed(); err != nil {
+			if err := t.out.err; err != nil {
 				return err
 			}
 		case sig := <-interrupted:
@@ -88,11 +81,7 @@ func (t *tool) draw(views []view, permits int, interval time.Duration) {
 		t.global.color = "always"
 	}
 	for some := range slices.Chunk(views, max(permits, 1)) {
-		if permits > 0 {
-			t.showPermits(&text, some)
-		} else {
-			t.show(&text, &some[0])
-		}
+		t.show(&text, some)
 		fmt.Fprintln(&text)
 	}
 	t.showNextSteps(&text, views)

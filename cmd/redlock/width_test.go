@@ -20,8 +20,8 @@ func TestFold(t *testing.T) {
 		"[y/N] ":                            "[y/N] ",
 		"no end":                            "no end",
 	} {
-		assert.Equal(t, want, fold(text, 10), "%q", text)
-		assert.Equal(t, text, fold(text, 0))
+		assert.Equal(t, want, fold(text, 10, ""), "%q", text)
+		assert.Equal(t, text, fold(text, 0, ""))
 	}
 }
 

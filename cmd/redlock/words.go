@@ -12,8 +12,6 @@ import (
 	"strings"
 	"syscall"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/gomodule/redigo/redis"
 
@@ -358,20 +356,10 @@ func printable(name string) string {
 // without what could disturb a terminal: it may be a node's.
 func messageOf(err error) string { return harmless(strings.TrimPrefix(err.Error(), "redlock: ")) }
 
-// harmless is a text whose characters that are not shown, but for the ends of lines, are named as in
-// Go's strings.
+// harmless is a text whose characters that are not shown, but for the ends of lines, are named as in Go's strings.
 func harmless(text string) string {
-	var out strings.Builder
-	for i, r := range text {
-		size := utf8.RuneLen(r)
-		if wrong := r == utf8.RuneError && !strings.HasPrefix(text[i:], string(utf8.RuneError)); wrong {
-			size = 1
-		} else if r == '\n' || unicode.IsPrint(r) {
-			out.WriteRune(r)
-			continue
-		}
-		quoted := strconv.Quote(text[i : i+size])
-		out.WriteString(quoted[1 : len(quoted)-1])
-	}
-	return out.String()
+	quoted := strconv.Quote(text)
+	return unquoted.Replace(quoted[1 : len(quoted)-1])
 }
+
+var unquoted = strings.NewReplacer(`\n`, "\n", `\"`, `"`, `\\`, `\`)
