@@ -41,7 +41,7 @@ func TestFirstProcessEndsAsOthersDo(t *testing.T) {
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGKILL} {
 		t.Run("the command is ended by "+sig.String(), func(t *testing.T) {
 			script := fmt.Sprintf("kill -%d $$; sleep 600", int(sig))
-			p := startCommand(t, asFirst(t, command(t, c, runArgs(sig.String(), "--", "sh", "-c", script)...)))
+			p := startCommand(t, asFirst(t, command(t, c, "run", sig.String(), "--", "sh", "-c", script)))
 			assert.Equal(t, exitSignal+int(sig), p.wait(), "%s", p.errOut)
 		})
 	}
@@ -51,9 +51,9 @@ func TestFirstProcessEndsAsOthersDo(t *testing.T) {
 			args []string
 			says string
 		}{
-			"run waits":  {runArgs("x", "--", "true"), "waiting for x"},
-			"watch":      {append([]string{"watch"}, append(slow, "x")...), "x held"},
-			"break asks": {append([]string{"break"}, append(slow, "x")...), "[y/N] "},
+			"run waits":  {[]string{"run", "x", "--", "true"}, "waiting for x"},
+			"watch":      {[]string{"watch", "x"}, "x held"},
+			"break asks": {[]string{"break", "x"}, "[y/N] "},
 		} {
 			t.Run(name+", "+sig.String(), func(t *testing.T) {
 				cmd := asFirst(t, command(t, c, tt.args...))

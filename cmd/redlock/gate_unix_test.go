@@ -64,7 +64,7 @@ func TestRunOpenFiles(t *testing.T) {
 	read, write, err := os.Pipe()
 	require.NoError(t, err)
 	defer func() { _ = read.Close() }()
-	cmd := command(t, c, runArgs("x", "--", "sh", "-c", `echo third >&3; for f in 4 5 6 7 8 9; do (true >&$f) 2>/dev/null && echo open $f; done; exit 0`)...)
+	cmd := command(t, c, "run", "x", "--", "sh", "-c", `echo third >&3; for f in 4 5 6 7 8 9; do (true >&$f) 2>/dev/null && echo open $f; done; exit 0`)
 	cmd.ExtraFiles = []*os.File{write}
 	p := startCommand(t, cmd)
 	require.NoError(t, write.Close())
@@ -80,7 +80,7 @@ func TestRunOpenFiles(t *testing.T) {
 func TestRunGuardKilled(t *testing.T) {
 	t.Parallel()
 	c := testcluster.RunServers(t, 3)
-	p := start(t, c, runArgs("x", "--", "sh", "-c", `trap '' TERM; trap 'echo heard' USR1; echo group $$; while :; do sleep 0.05; done`)...)
+	p := start(t, c, "run", "x", "--", "sh", "-c", `trap '' TERM; trap 'echo heard' USR1; echo group $$; while :; do sleep 0.05; done`)
 	group := groupOf(t, p)
 	old := childrenOf(t, p.cmd.Process.Pid, group)
 	require.Len(t, old, 1)

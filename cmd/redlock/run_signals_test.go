@@ -142,7 +142,7 @@ func TestRunForwardsSignals(t *testing.T) {
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2} {
 		t.Run(sig.String(), func(t *testing.T) {
 			script := fmt.Sprintf(`trap 'echo caught; exit 7' %d; echo ready; while :; do sleep 0.05; done`, int(sig))
-			p := start(t, c, runArgs("x", "--", "sh", "-c", script)...)
+			p := start(t, c, "run", "x", "--", "sh", "-c", script)
 			p.waitFor("ready")
 			require.NoError(t, p.cmd.Process.Signal(sig))
 			assert.Equal(t, 7, p.wait(), "%s", p.errOut)
@@ -150,7 +150,7 @@ func TestRunForwardsSignals(t *testing.T) {
 		})
 	}
 	t.Run("to all of the group", func(t *testing.T) {
-		p := start(t, c, runArgs("x", "--", "sh", "-c", `sleep 600 & echo group $$; wait`)...)
+		p := start(t, c, "run", "x", "--", "sh", "-c", `sleep 600 & echo group $$; wait`)
 		group := groupOf(t, p)
 		require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
 		p.wait()
@@ -158,7 +158,7 @@ func TestRunForwardsSignals(t *testing.T) {
 		assert.False(t, p.cmd.ProcessState.Success())
 	})
 	t.Run("that the command ignores", func(t *testing.T) {
-		p := start(t, c, runArgs("x", "--", "sh", "-c", `trap '' TERM; echo ready; sleep 1; exit 5`)...)
+		p := start(t, c, "run", "x", "--", "sh", "-c", `trap '' TERM; echo ready; sleep 1; exit 5`)
 		p.waitFor("ready")
 		require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
 		assert.Equal(t, 5, p.wait(), "%s", p.errOut)
@@ -172,7 +172,7 @@ func TestRunForwardsSignalsToOneThatIsStopped(t *testing.T) {
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT} {
 		t.Run(sig.String(), func(t *testing.T) {
 			script := fmt.Sprintf(`trap 'exit 7' %d; echo group $$; while :; do sleep 0.05; done`, int(sig))
-			p := start(t, c, runArgs(sig.String(), "--", "sh", "-c", script)...)
+			p := start(t, c, "run", sig.String(), "--", "sh", "-c", script)
 			require.NoError(t, syscall.Kill(-groupOf(t, p), syscall.SIGSTOP))
 			require.NoError(t, p.cmd.Process.Signal(sig))
 			assert.Equal(t, 7, p.wait(), "%s", p.errOut)
@@ -186,7 +186,7 @@ func TestRunForksAndExits(t *testing.T) {
 	c := testcluster.RunServers(t, 3)
 	file := filepath.Join(t.TempDir(), "done")
 	script := fmt.Sprintf(`(while [ ! -e %s ]; do sleep 0.05; done) & echo group $$; exit 3`, file)
-	p := start(t, c, runArgs("x", "--", "sh", "-c", script)...)
+	p := start(t, c, "run", "x", "--", "sh", "-c", script)
 	group := groupOf(t, p)
 	eventually(t, func() bool { return errors.Is(syscall.Kill(group, 0), syscall.ESRCH) }, "the end of the command itself")
 	require.NoError(t, syscall.Kill(-group, 0))
@@ -200,7 +200,7 @@ func TestRunForksAndExits(t *testing.T) {
 func TestRunMajorityFrozen(t *testing.T) {
 	t.Parallel()
 	c := testcluster.RunServers(t, 3)
-	p := start(t, c, runArgs("--ttl", shortTTL.String(), "x", "--", "sh", "-c", stubborn)...)
+	p := start(t, c, "run", "--ttl", shortTTL.String(), "x", "--", "sh", "-c", stubborn)
 	group := groupOf(t, p)
 	free := freezeAfterExtension(t, c)
 	seen := waitGone(t, group)
@@ -253,7 +253,7 @@ func TestRunLockBroken(t *testing.T) {
 	t.Parallel()
 	const ttl = 20 * time.Second
 	c := testcluster.RunServers(t, 3)
-	p := start(t, c, runArgs("--ttl", ttl.String(), "--kill-after", "100ms", "x", "--", "sh", "-c", stubborn)...)
+	p := start(t, c, "run", "--ttl", ttl.String(), "--kill-after", "100ms", "x", "--", "sh", "-c", stubborn)
 	group := groupOf(t, p)
 	begun := time.Now()
 	for _, node := range c.Nodes {
@@ -267,12 +267,12 @@ func TestRunLockBroken(t *testing.T) {
 func TestRunKilled(t *testing.T) {
 	t.Parallel()
 	c := testcluster.RunServers(t, 3)
-	p := start(t, c, runArgs("--ttl", shortTTL.String(), "x", "--", "sh", "-c", stubborn)...)
+	p := start(t, c, "run", "--ttl", shortTTL.String(), "x", "--", "sh", "-c", stubborn)
 	group := groupOf(t, p)
 	require.NoError(t, p.cmd.Process.Signal(syscall.SIGKILL))
 	free := lastExpiry(t, c)
 	goneWhileLocked(t, c, group)
-	next := start(t, c, runArgs("x", "--", "echo", "ran")...)
+	next := start(t, c, "run", "x", "--", "echo", "ran")
 	assert.Equal(t, 0, next.wait(), "%s", next.errOut)
 	assert.False(t, time.Now().Before(free.Add(-shortTTL/10)), "the lock was free before its ttl was over")
 }
@@ -281,7 +281,7 @@ func TestRunKilled(t *testing.T) {
 func TestRunGuardStays(t *testing.T) {
 	t.Parallel()
 	c := testcluster.RunServers(t, 3)
-	p := start(t, c, runArgs("x", "--", "sh", "-c", stubborn)...)
+	p := start(t, c, "run", "x", "--", "sh", "-c", stubborn)
 	group := groupOf(t, p)
 	guards := childrenOf(t, p.cmd.Process.Pid, group)
 	require.Len(t, guards, 1)
@@ -313,7 +313,7 @@ func childrenOf(t *testing.T, pid, but int) []int {
 func TestRunStopped(t *testing.T) {
 	t.Parallel()
 	c := testcluster.RunServers(t, 3)
-	p := start(t, c, runArgs("--ttl", shortTTL.String(), "x", "--", "sh", "-c", stubborn)...)
+	p := start(t, c, "run", "--ttl", shortTTL.String(), "x", "--", "sh", "-c", stubborn)
 	group := groupOf(t, p)
 	require.NoError(t, p.cmd.Process.Signal(syscall.SIGSTOP))
 	goneWhileLocked(t, c, group)
@@ -330,7 +330,7 @@ func TestRunCommandStopped(t *testing.T) {
 	c := testcluster.RunServers(t, 3)
 	file := filepath.Join(t.TempDir(), "done")
 	script := fmt.Sprintf(`echo group $$; while [ ! -e %s ]; do sleep 0.05; done; exit 4`, file)
-	p := start(t, c, runArgs("--ttl", shortTTL.String(), "x", "--", "sh", "-c", script)...)
+	p := start(t, c, "run", "--ttl", shortTTL.String(), "x", "--", "sh", "-c", script)
 	group := groupOf(t, p)
 	require.NoError(t, syscall.Kill(-group, syscall.SIGSTOP))
 	first := expiry(t, c)
@@ -344,7 +344,7 @@ func TestRunCommandStopped(t *testing.T) {
 func TestRunMinorityFrozen(t *testing.T) {
 	t.Parallel()
 	c := testcluster.RunServers(t, 3)
-	p := start(t, c, runArgs("--ttl", shortTTL.String(), "x", "--", "sh", "-c", `echo group $$; sleep 15`)...)
+	p := start(t, c, "run", "--ttl", shortTTL.String(), "x", "--", "sh", "-c", `echo group $$; sleep 15`)
 	groupOf(t, p)
 	require.NoError(t, c.Nodes[2].Hang())
 	assert.Equal(t, 0, p.wait(), "%s", p.errOut)

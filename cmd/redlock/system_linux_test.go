@@ -19,7 +19,7 @@ import (
 func TestRunKilledWithItsGuard(t *testing.T) {
 	t.Parallel()
 	c := testcluster.RunServers(t, 3)
-	p := start(t, c, runArgs("x", "--", "sh", "-c", `echo group $$; exec sleep 600`)...)
+	p := start(t, c, "run", "x", "--", "sh", "-c", `echo group $$; exec sleep 600`)
 	group := groupOf(t, p)
 	guards := childrenOf(t, p.cmd.Process.Pid, group)
 	require.Len(t, guards, 1)
@@ -40,7 +40,7 @@ func TestRunKilledTellsTheGroup(t *testing.T) {
 		trap 'echo itself >>%[1]s' TERM; trap 'echo end >>%[1]s; exit' WINCH
 		until [ -e %[1]s ]; do sleep 0.05; done
 		echo group $$; while :; do sleep 0.05; done`, file)
-	p := start(t, c, runArgs("--ttl", "4m", "--kill-after", "2m", "x", "--", "sh", "-c", script)...)
+	p := start(t, c, "run", "--ttl", "4m", "--kill-after", "2m", "x", "--", "sh", "-c", script)
 	group := groupOf(t, p)
 	told := func() string {
 		text, _ := os.ReadFile(file)
