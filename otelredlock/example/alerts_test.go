@@ -137,10 +137,7 @@ func (s *scene) every(d time.Duration, call func()) {
 	s.calls.Go(func() {
 		for s.ctx.Err() == nil {
 			call()
-			select {
-			case <-time.After(d):
-			case <-s.ctx.Done():
-			}
+			rest(s.ctx, d)
 		}
 	})
 }
