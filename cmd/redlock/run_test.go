@@ -65,27 +65,6 @@ func TestRunReleaseNotConfirmed(t *testing.T) {
 	}
 }
 
-func TestRunWaits(t *testing.T) {
-	t.Parallel()
-	c := testcluster.RunServers(t, 3)
-	lock := hold(t, c, "x")
-	p := start(t, c, "run", "--wait", "forever", "x", "--", "echo", "ran")
-	eventually(t, func() bool { return waiting(t, c, "x") > 0 }, "a place in the line")
-	require.NoError(t, lock.Unlock(t.Context()))
-	assert.Equal(t, 0, p.wait(), "%s", p.errOut)
-	assert.Equal(t, "ran\n", p.out.String())
-
-	t.Run("until a signal", func(t *testing.T) {
-		hold(t, c, "y")
-		q := start(t, c, "run", "y", "--", "echo", "ran")
-		eventually(t, func() bool { return waiting(t, c, "y") > 0 }, "a place in the line")
-		require.NoError(t, q.cmd.Process.Signal(syscall.SIGINT))
-		q.wait()
-		assert.True(t, q.endedBy(syscall.SIGINT), "%v", q.cmd.ProcessState)
-		assert.Empty(t, q.out.String())
-	})
-}
-
 // Several machines with one crontab: whoever comes first runs the job, nobody else, and never
 // nobody.
 func TestRunOnceOnSeveralMachines(t *testing.T) {
@@ -106,80 +85,6 @@ func TestRunOnceOnSeveralMachines(t *testing.T) {
 			assert.Equal(t, map[int]int{0: 1, exitTaken: machines - 1}, codes, "%s", resource)
 		}
 	}
-}
-
-// Whoever sits at a terminal is told after a second for whom redlock waits.
-func TestRunTellsThatItWaits(t *testing.T) {
-	t.Parallel()
-	c := testcluster.RunServers(t, 3)
-	hold(t, c, "n2", redlock.WithOwner("vm/123"))
-	t.Run("for one", func(t *testing.T) {
-		t.Parallel()
-		p := start(t, c, "run", "n2", "--", "true")
-		eventually(t, func() bool { return strings.Contains(p.errOut.String(), "held by") }, "a word")
-		assert.Regexp(t, `^(redlock: waiting for n2\n)?redlock: waiting for n2, held by vm/123 for another [0-9ms.]+`+"\n$", p.errOut.String())
-	})
-	t.Run("for one of several, in JSON", func(t *testing.T) {
-		t.Parallel()
-		p := start(t, c, "run", "--json", "n2", "n1", "--", "true")
-		eventually(t, func() bool { return strings.Contains(p.errOut.String(), "held by") }, "a word")
-		lines := strings.Split(strings.TrimSpace(p.errOut.String()), "\n")
-		note := decode[struct{ Note string }](t, lines[len(lines)-1])
-		assert.Contains(t, note.Note, "waiting for n2, n1, one of them held by vm/123 for another ")
-	})
-	t.Run("quietly", func(t *testing.T) {
-		t.Parallel()
-		p := start(t, c, "run", "--quiet", "--wait", "10s", "n2", "--", "true")
-		assert.Equal(t, exitTaken, p.wait())
-		assert.Empty(t, p.errOut.String())
-	})
-}
-
-func TestRunTellsThatItWaitsForNodes(t *testing.T) {
-	t.Parallel()
-	c := testcluster.RunServers(t, 3)
-	require.NoError(t, c.Nodes[0].Stop())
-	require.NoError(t, c.Nodes[1].Stop())
-	p := start(t, c, "run", "x", "--", "true")
-	eventually(t, func() bool { return strings.Contains(p.errOut.String(), "quorum") }, "a word")
-	assert.Contains(t, p.errOut.String(), "redlock: waiting: no quorum for x: 2 of 3 nodes failed: ")
-}
-
-// A redlock run that waits for one around it would wait for ever, however many are in between. Who only has its
-// environment does not.
-func TestRunWaitsForItself(t *testing.T) {
-	t.Parallel()
-	c := testcluster.RunServers(t, 3)
-	const tool = `REDLOCK_TEST_AS_TOOL=1 exec "$0" run `
-	for name, tt := range map[string]struct {
-		args   []string
-		within string
-		code   int
-		says   string
-	}{
-		"within itself": {[]string{"n1"}, tool + `n1 -- echo ran`, exitTaken, "holds what it asks for: n1 is held by "},
-		"quietly":       {[]string{"n1"}, tool + `--quiet --wait 0 n1 -- echo ran`, exitTaken, "holds what it asks for: n1 is held by "},
-		"farther away": {
-			[]string{"n1"}, tool + `n2 -- sh -c '` + tool + `n3 n1 -- echo ran' "$0"`,
-			exitTaken, "holds what it asks for: one of n1, n3 is held by ",
-		},
-		"with another prefix": {[]string{"n1"}, tool + `--prefix other: n1 -- echo ran`, 0, ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			p := startWithin(t, c, tt.within, tt.args...)
-			assert.Equal(t, tt.code, p.wait(), "%s", p.errOut)
-			assert.Contains(t, p.errOut.String(), tt.says)
-			assert.Equal(t, tt.code == 0, p.out.String() == "ran\n", "%s", p.out)
-		})
-	}
-}
-
-// startWithin starts the tool with a script for a shell, in which $0 is the tool.
-func startWithin(t *testing.T, c *testcluster.Cluster, script string, args ...string) *process {
-	t.Helper()
-	cmd := command(t, c, append(append([]string{"run"}, args...), "--", "sh", "-c", script, "")...)
-	cmd.Args[len(cmd.Args)-1] = cmd.Path
-	return startCommand(t, cmd)
 }
 
 // Two extensions that fail can be made up for by a third, whatever the flags.
@@ -265,22 +170,6 @@ func TestAcquireCannotWriteTheToken(t *testing.T) {
 	}
 }
 
-// A signal ends the wait, and leaves nothing behind.
-func TestAcquireInterrupted(t *testing.T) {
-	c := testcluster.RunServers(t, 3)
-	lock := hold(t, c, "x")
-	dir := t.TempDir()
-	p := start(t, c, "acquire", "--token-file", filepath.Join(dir, "token"), "x")
-	eventually(t, func() bool { return waiting(t, c, "x") > 0 }, "a place in the line")
-	require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
-	p.wait()
-	assert.True(t, p.endedBy(syscall.SIGTERM), "%v", p.cmd.ProcessState)
-	left, err := os.ReadDir(dir)
-	require.NoError(t, err)
-	assert.Empty(t, left)
-	require.NoError(t, lock.Unlock(t.Context()))
-}
-
 // permit starts a command that holds a permit until its standard input ends, and returns its slot.
 func permit(t *testing.T, c *testcluster.Cluster, args ...string) (slot string, end func()) {
 	t.Helper()
@@ -342,35 +231,6 @@ func TestRunPermits(t *testing.T) {
 	}
 }
 
-// A command that has a permit waits for no second one, whether one is free or not. Who only has its
-// environment may.
-func TestRunPermitWithinPermit(t *testing.T) {
-	t.Parallel()
-	c := testcluster.RunServers(t, 3)
-	for _, wait := range []string{"forever", "0"} {
-		p := startWithin(t, c, `echo "$REDLOCK_HOLDERS"; REDLOCK_TEST_AS_TOOL=1 exec "$0" run --quiet --permits 4 --wait `+wait+` jobs -- echo ran`,
-			"--permits", "4", "jobs")
-		assert.Equal(t, exitTaken, p.wait(), "%s", p.errOut)
-		assert.Contains(t, p.errOut.String(), "which has a permit of the same semaphore: jobs#")
-		assert.NotContains(t, p.out.String(), "ran")
-		after := command(t, c, "run", "--permits", "4", "jobs", "--", "echo", "ran")
-		after.Env = append(after.Env, "REDLOCK_HOLDERS="+strings.TrimSpace(p.out.String()))
-		assert.Equal(t, 0, startCommand(t, after).wait())
-	}
-}
-
-// The lock of a permit is kept for --at-least: as many commands are begun per time as there are permits.
-func TestRunPermitsAtLeast(t *testing.T) {
-	t.Parallel()
-	c := testcluster.RunServers(t, 3)
-	codes := map[int]int{}
-	for range 3 {
-		p := start(t, c, "run", "--permits", "2", "--wait", "0", "--at-least", time.Minute.String(), "jobs", "--", "true")
-		codes[p.wait()]++
-	}
-	assert.Equal(t, map[int]int{0: 2, exitTaken: 1}, codes)
-}
-
 func TestWatch(t *testing.T) {
 	t.Parallel()
 	c := testcluster.RunServers(t, 3)
@@ -404,4 +264,26 @@ func TestWatchPermits(t *testing.T) {
 		v := decode[viewJSON](t, line)
 		assert.Equal(t, []any{"jobs", i, fmt.Sprintf("jobs#%d", i)}, []any{v.Semaphore, *v.Slot, v.Resource})
 	}
+}
+
+// A signal ends the wait, and leaves nothing behind.
+func TestSignalEndsTheWait(t *testing.T) {
+	t.Parallel()
+	c := testcluster.RunServers(t, 3)
+	dir := t.TempDir()
+	hold(t, c, "x")
+	for sig, args := range map[syscall.Signal][]string{
+		syscall.SIGTERM: {"acquire", "--token-file", filepath.Join(dir, "token"), "x"},
+		syscall.SIGINT:  {"run", "x", "--", "touch", filepath.Join(dir, "ran")},
+	} {
+		p := start(t, c, args...)
+		eventually(t, func() bool { return waiting(t, c, "x") > 0 }, "a place in the line")
+		require.NoError(t, p.cmd.Process.Signal(sig))
+		p.wait()
+		assert.True(t, p.endedBy(sig), "%v", p.cmd.ProcessState)
+		eventually(t, func() bool { return waiting(t, c, "x") == 0 }, "the end of the line")
+	}
+	left, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	assert.Empty(t, left)
 }

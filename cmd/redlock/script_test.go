@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
@@ -24,9 +23,10 @@ func TestTokens(t *testing.T)  { playScript(t, "tokens.txt") }
 func TestPermits(t *testing.T) { playScript(t, "permits.txt") }
 func TestAdmit(t *testing.T)   { playScript(t, "admit.txt") }
 func TestRun(t *testing.T)     { playScript(t, "run.txt") }
+func TestWaiting(t *testing.T) { playScript(t, "waiting.txt") }
 
 // A script has command lines of the tool, and what each is to come to. Its steps, a line each, with words quoted as
-// in Go, <0> for the address of the first node, and <dir> for a folder:
+// in Go, <0> for the address of the first node, <dir> for a folder, and <tool> for the tool:
 //
 //	## TEXT              begins a test
 //	nodes N [ARG…]       starts so many servers, with arguments
@@ -38,7 +38,7 @@ func TestRun(t *testing.T)     { playScript(t, "run.txt") }
 //	CODE WORD…           runs the tool in this process, CODE! in one of its own, and compares its exit code
 //	CODE WORD… => TEXT   and looks for a text in what it says
 //	& WORD…              starts the tool in the background; "await NAME" waits until it stands in line for a
-//	                     resource on all nodes, and "end CODE" for its end
+//	                     resource on all nodes, "says RE" until its errors match, and "end CODE" for its end
 //	out RE, err RE       match the output, or the errors, of the last one; without RE: there are none
 //	not RE               matches neither of them
 //	never RE             the same, of all that follow
@@ -77,7 +77,7 @@ func playScript(t *testing.T, name string) {
 
 // expand puts in what the words in angle brackets stand for.
 func (s *script) expand(line string) string {
-	line = strings.ReplaceAll(line, "<dir>", s.dir)
+	line = strings.NewReplacer("<dir>", s.dir, "<tool>", "env "+asTool+"=1 "+os.Args[0]).Replace(line)
 	for name, value := range s.kept {
 		line = strings.ReplaceAll(line, "<"+name+">", value)
 	}
@@ -117,9 +117,12 @@ func (s *script) step(line string) {
 	case "err":
 		s.match(rest, s.errOut, line)
 	case "not":
-		assert.NotRegexp(s.t, "(?m)"+rest, s.out+s.errOut)
+		require.NotRegexp(s.t, "(?m)"+rest, s.out+s.errOut)
 	case "never":
 		s.never = append(s.never, rest)
+	case "says":
+		said := regexp.MustCompile("(?m)" + rest)
+		eventually(s.t, func() bool { return said.MatchString(s.background.errOut.String()) }, "%s", line)
 	case "keep":
 		name, pattern, _ := strings.Cut(rest, " ")
 		found := regexp.MustCompile("(?m)" + pattern).FindStringSubmatch(s.out)
@@ -134,10 +137,10 @@ func (s *script) step(line string) {
 func (s *script) match(pattern, text, line string) {
 	s.t.Helper()
 	if pattern == "" {
-		assert.Empty(s.t, text, line)
+		require.Empty(s.t, text, line)
 		return
 	}
-	assert.Regexp(s.t, "(?m)"+pattern, text)
+	require.Regexp(s.t, "(?m)"+pattern, text)
 }
 
 // run runs the tool.
@@ -151,10 +154,10 @@ func (s *script) run(code int, line string, own bool) {
 	} else {
 		got, s.out, s.errOut = execTool(s.t, nil, args...)
 	}
-	assert.Equal(s.t, code, got, "%q: %s%s", args, s.out, s.errOut)
-	assert.Contains(s.t, s.out+s.errOut, want, "%q", args)
+	require.Equal(s.t, code, got, "%q: %s%s", args, s.out, s.errOut)
+	require.Contains(s.t, s.out+s.errOut, want, "%q", args)
 	for _, pattern := range s.never {
-		assert.NotRegexp(s.t, pattern, s.out+s.errOut)
+		require.NotRegexp(s.t, pattern, s.out+s.errOut)
 	}
 }
 
@@ -197,14 +200,14 @@ func (s *script) prepare(verb string, words []string) {
 	case "await":
 		eventually(s.t, func() bool { return waiting(s.t, s.c, words[0]) == len(s.c.Nodes) }, "a place in all lines")
 	case "end":
-		assert.Equal(s.t, words[0], strconv.Itoa(s.background.wait()))
+		require.Equal(s.t, words[0], strconv.Itoa(s.background.wait()))
 		s.out, s.errOut = s.background.out.String(), s.background.errOut.String()
 	case "on":
 		eventually(s.t, func() bool { return strconv.Itoa(holders(s.t, s.c, words[1])) == words[0] }, "%q", words)
 	case "value":
 		value, _, failed := node().Get(words[1])
 		require.NoError(s.t, failed)
-		assert.Regexp(s.t, words[2], value)
+		require.Regexp(s.t, words[2], value)
 	default:
 		require.Fail(s.t, "no step of a script", "%s %q", verb, words)
 	}
