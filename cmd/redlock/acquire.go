@@ -21,7 +21,7 @@ func (t *tool) acquireCommand() *cobra.Command {
 	f := &runFlags{}
 	var file string
 	cmd := manual("acquire")
-	cmd.Args = someResources
+	cmd.Args = some("resource")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := f.complete(cmd.Flags().Changed, t.global.quarantine); err != nil {
 			return err
@@ -29,7 +29,7 @@ func (t *tool) acquireCommand() *cobra.Command {
 		if err := namedTokenFile(cmd, file); err != nil {
 			return err
 		}
-		if err := checkOnePermit(cmd, f.permits, len(args)); err != nil {
+		if err := checkPermits(cmd, f.permits, len(args)); err != nil {
 			return err
 		}
 		if f.fence && !t.global.json {
@@ -149,12 +149,12 @@ func (t *tool) releaseCommand() *cobra.Command {
 	var file string
 	var permits int
 	cmd := manual("release")
-	cmd.Args = someResources
+	cmd.Args = some("resource")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := namedTokenFile(cmd, file); err != nil {
 			return err
 		}
-		if err := checkOnePermit(cmd, permits, len(args)); err != nil {
+		if err := checkPermits(cmd, permits, len(args)); err != nil {
 			return err
 		}
 		token, err := t.readToken(file)

@@ -19,12 +19,7 @@ import (
 func (t *tool) admitCommand() *cobra.Command {
 	var force bool
 	cmd := manual("admit")
-	cmd.Args = func(_ *cobra.Command, args []string) error {
-		if len(args) == 0 {
-			return usagef("no node is named")
-		}
-		return nil
-	}
+	cmd.Args = some("node")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if t.global.quarantine == 0 {
 			return usagef("--quarantine is missing: the longest ttl of the clients, as they give it (--quarantine, WithQuarantine)")

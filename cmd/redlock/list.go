@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -24,11 +25,14 @@ const longestPause = 5 * time.Millisecond
 
 func (t *tool) listCommand() *cobra.Command {
 	cmd := manual("list")
-	cmd.Args = noSecondArgument
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		pattern := "*"
-		if len(args) > 0 {
+		switch len(args) {
+		case 0:
+		case 1:
 			pattern = args[0]
+		default:
+			return usagef("unexpected argument %q", args[1])
 		}
 		if err := checkGlob(pattern); err != nil {
 			return err
@@ -234,7 +238,7 @@ func (l *lister) write(v *view) {
 		l.header = true
 		printf(w, "%s", s.bold(row(columns(w), "RESOURCE", "STATE   ", "TTL", "ON", "FENCE", "WAITING", "OWNER")))
 	}
-	ttl, fence, waiting := "-", "-", "-"
+	ttl, fence, waiting, owner := "-", "-", "-", cmp.Or(j.Owner, j.Holder)
 	if j.TTLMS != nil && *j.TTLMS >= 0 {
 		ttl = shortly(msOf(*j.TTLMS))
 	}
@@ -244,15 +248,12 @@ func (l *lister) write(v *view) {
 	if j.Waiting >= 0 {
 		waiting = fmt.Sprint(j.Waiting)
 	}
-	owner := j.Owner
-	if owner == "" {
-		owner = j.Holder
-	}
 	state := fmt.Sprintf("%-8s", j.State)
 	if !j.Held {
 		state = s.yellow(state)
 	}
-	printf(w, "%s", row(columns(w), printable(j.Resource), state, ttl, fmt.Sprintf("%d/%d", j.On, len(v.sights)), fence, waiting, owner))
+	on := fmt.Sprintf("%d/%d", j.On, len(v.sights))
+	printf(w, "%s", row(columns(w), printable(j.Resource), state, ttl, on, fence, waiting, owner))
 }
 
 // wideList is the width from which on a terminal has room for the fences.

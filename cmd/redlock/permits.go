@@ -24,18 +24,11 @@ func permitsFlag(cmd *cobra.Command, k *int, usage string) {
 	cmd.Flags().Lookup("permits").DefValue = ""
 }
 
-// checkPermits checks --permits, if it is given.
-func checkPermits(cmd *cobra.Command, k int) error {
+// checkPermits checks --permits, if it is given. A command that takes or releases one permit has so many resources, 0
+// for others.
+func checkPermits(cmd *cobra.Command, k, resources int) error {
 	if cmd.Flags().Changed("permits") && (k < 1 || k > semaphore.MaxPermits) {
 		return usagef("--permits %d: must be from 1 to %d", k, semaphore.MaxPermits)
-	}
-	return nil
-}
-
-// checkOnePermit is checkPermits of a command that takes or releases one permit, which has so many resources.
-func checkOnePermit(cmd *cobra.Command, k, resources int) error {
-	if err := checkPermits(cmd, k); err != nil {
-		return err
 	}
 	if k > 0 && resources > 1 {
 		return usagef("--permits with %d resources: want one, the semaphore's name", resources)

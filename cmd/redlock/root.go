@@ -132,16 +132,12 @@ func noArguments(cmd *cobra.Command, args []string) error {
 	return usagef("unexpected argument %q", args[0])
 }
 
-func noSecondArgument(_ *cobra.Command, args []string) error {
-	if len(args) > 1 {
-		return usagef("unexpected argument %q", args[1])
+// some wants at least one of such things to be named.
+func some(thing string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return usagef("no %s is named", thing)
+		}
+		return nil
 	}
-	return nil
-}
-
-func someResources(_ *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return usagef("no resource is named")
-	}
-	return nil
 }

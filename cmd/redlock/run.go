@@ -44,7 +44,7 @@ func (t *tool) runCommand() *cobra.Command {
 			return err
 		}
 		at := cmd.ArgsLenAtDash()
-		if err := checkOnePermit(cmd, f.permits, at); err != nil {
+		if err := checkPermits(cmd, f.permits, at); err != nil {
 			return err
 		}
 		if f.limitKillAfter(t.global.nodeTimeout) && !f.quiet {

@@ -16,9 +16,9 @@ import (
 func (t *tool) statusCommand() *cobra.Command {
 	var permits int
 	cmd := manual("status")
-	cmd.Args = someResources
+	cmd.Args = some("resource")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := checkPermits(cmd, permits); err != nil {
+		if err := checkPermits(cmd, permits, 0); err != nil {
 			return err
 		}
 		return t.onNodes(args, func(peers []*peer, k stored.Keys) error {

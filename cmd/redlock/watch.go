@@ -20,12 +20,12 @@ func (t *tool) watchCommand() *cobra.Command {
 	var interval time.Duration
 	var permits int
 	cmd := manual("watch")
-	cmd.Args = someResources
+	cmd.Args = some("resource")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if interval < 100*time.Millisecond {
 			return usagef("--interval %v: must be at least 100ms", interval)
 		}
-		if err := checkPermits(cmd, permits); err != nil {
+		if err := checkPermits(cmd, permits, 0); err != nil {
 			return err
 		}
 		return t.onNodes(args, func(peers []*peer, k stored.Keys) error {
