@@ -69,7 +69,7 @@ func (c *classes) addSemaphore(name string) {
 	if c.of != nil {
 		class = c.one(name)
 	}
-	k := newClass(class, strings.ToValidUTF8(name, replacement))
+	k := newClass(class, validText(name))
 	c.semaphores = append(c.semaphores, k)
 	for slot, resource := range slots {
 		c.permits[resource] = permit{k, attribute.Int(keySlot, slot)}
@@ -118,17 +118,19 @@ func (c *classes) one(resource string) (name string) {
 			name = otherClass
 		}
 	}()
-	return strings.ToValidUTF8(c.of(resource), replacement)
+	return validText(c.of(resource))
 }
 
 // replacement stands for what is not UTF-8: OpenTelemetry's protocol takes nothing else.
 const replacement = "\ufffd"
 
+func validText(text string) string { return strings.ToValidUTF8(text, replacement) }
+
 // validTexts returns texts that can be exported.
 func validTexts(texts []string) []string {
 	valid := make([]string, len(texts))
 	for i, s := range texts {
-		valid[i] = strings.ToValidUTF8(s, replacement)
+		valid[i] = validText(s)
 	}
 	return valid
 }
@@ -136,14 +138,11 @@ func validTexts(texts []string) []string {
 func (c *classes) add(name string) *class {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if _, ok := c.known.Load(name); !ok && c.count >= maxClasses && name != "" && name != mixedClass {
+		name = otherClass
+	}
 	if k, ok := c.known.Load(name); ok {
 		return k.(*class)
-	}
-	if c.count >= maxClasses && name != "" && name != mixedClass {
-		name = otherClass
-		if k, ok := c.known.Load(name); ok {
-			return k.(*class)
-		}
 	}
 	c.count++
 	k := newClass(name, "")

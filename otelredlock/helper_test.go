@@ -148,3 +148,15 @@ func (r *rig) metrics() map[string]float64 {
 	}
 	return points
 }
+
+// sum adds up a metric over the nodes. It must be there before there is anything to tell.
+func (r *rig) sum(metric string) (all float64) {
+	r.t.Helper()
+	m := r.metrics()
+	for _, n := range r.Stats().Nodes {
+		v, ok := m[metric+"{redlock.node.name="+n.Node+"}"]
+		require.True(r.t, ok, metric)
+		all += v
+	}
+	return all
+}

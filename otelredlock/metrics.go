@@ -3,7 +3,6 @@ package otelredlock
 import (
 	"context"
 	"errors"
-	"strings"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -155,7 +154,15 @@ func (in *instruments) observe(r *redlock.Redlock, known *classes) (metric.Regis
 	}
 	read := func(_ context.Context, o metric.Observer) error {
 		s := r.Stats()
-		oldest := oldestWaits(r.WaitingCalls(), known)
+		waits, holds := make(oldest), make(oldest)
+		for _, call := range r.WaitingCalls() {
+			if !errors.Is(call.Err, redlock.ErrNoQuorum) { // Which waits for nodes, behind no holder.
+				waits.see(known.class(call.Resources), call.Since)
+			}
+		}
+		for _, lock := range r.HeldLocks() {
+			holds.see(known.class(lock.Resources), lock.Since)
+		}
 		for _, f := range in.stats {
 			o.ObserveInt64(f.is, f.read(&s))
 		}
@@ -167,14 +174,14 @@ func (in *instruments) observe(r *redlock.Redlock, known *classes) (metric.Regis
 		}
 		o.ObserveInt64(in.differ, int64(meet), quorumsMeet[true])
 		o.ObserveInt64(in.differ, int64(len(s.Sets)-meet), quorumsMeet[false])
-		deaf, held := deafNodes(r.RecentEvents()), oldestHolds(r.HeldLocks(), known)
+		deaf := deafNodes(r.RecentEvents())
 		for i, n := range s.Nodes {
 			nodes[i].observe(in, o, n)
 			o.ObserveInt64(in.deaf, boolean(n.Up && !n.Listens && deaf[n.Node]), nodes[i].node)
 		}
 		known.each(func(k *class) {
-			o.ObserveFloat64(in.oldestWait, oldest[k].Seconds(), k.observed[success]...)
-			o.ObserveFloat64(in.oldestHold, held[k].Seconds(), k.observed[success]...)
+			o.ObserveFloat64(in.oldestWait, waits[k].Seconds(), k.observed[success]...)
+			o.ObserveFloat64(in.oldestHold, holds[k].Seconds(), k.observed[success]...)
 			for i := range outcomes {
 				if n := k.attempts[i].Load(); n > 0 || fromZero(outcome(i)) {
 					o.ObserveInt64(in.attempts, n, k.observed[i]...)
@@ -195,29 +202,10 @@ var quorumsMeet = map[bool]metric.MeasurementOption{
 	false: metric.WithAttributes(attribute.Bool(keyMeet, false)),
 }
 
-// oldestWaits is for how long the longest of the calls has waited that wait behind a holder, by class. Those that
-// found no quorum wait for nodes.
-func oldestWaits(calls []redlock.WaitingCall, known *classes) map[*class]time.Duration {
-	oldest := make(map[*class]time.Duration)
-	for i := range calls {
-		if errors.Is(calls[i].Err, redlock.ErrNoQuorum) {
-			continue
-		}
-		k := known.class(calls[i].Resources)
-		oldest[k] = max(oldest[k], time.Since(calls[i].Since))
-	}
-	return oldest
-}
+// oldest is for how long the longest of some things has been, by class.
+type oldest map[*class]time.Duration
 
-// oldestHolds is for how long the longest of the locks has been held, by class.
-func oldestHolds(locks []redlock.HeldLock, known *classes) map[*class]time.Duration {
-	oldest := make(map[*class]time.Duration)
-	for i := range locks {
-		k := known.class(locks[i].Resources)
-		oldest[k] = max(oldest[k], time.Since(locks[i].Since))
-	}
-	return oldest
-}
+func (o oldest) see(k *class, since time.Time) { o[k] = max(o[k], time.Since(since)) }
 
 // deafNodes are those of which it was told, since they were connected last, that nothing is heard of releases.
 func deafNodes(events []redlock.Event) map[string]bool {
@@ -245,12 +233,21 @@ type nodeSets struct {
 }
 
 func newNodeSets(name string) nodeSets {
-	node := attribute.String(keyNode, strings.ToValidUTF8(name, replacement))
+	node := attribute.String(keyNode, validText(name))
 	s := nodeSets{node: metric.WithAttributes(node), votes: make(map[string]metric.MeasurementOption)}
-	for _, vote := range []string{"yes", "taken", "lost", "timeout", "overloaded", "quarantined", "failed"} {
+	for vote := range votesOf(&redlock.NodeStats{}) {
 		s.votes[vote] = metric.WithAttributes(node, attribute.String(keyVote, vote))
 	}
 	return s
+}
+
+// votesOf are the counts of a node's votes by what they said.
+func votesOf(n *redlock.NodeStats) map[string]int64 {
+	v := n.Votes
+	return map[string]int64{
+		"yes": v.Yes, "taken": v.Taken, "lost": v.Lost, "timeout": v.Timeout, "overloaded": v.Overloaded,
+		"quarantined": v.Quarantined, "failed": v.Failed,
+	}
 }
 
 func (s nodeSets) observe(in *instruments, o metric.Observer, n redlock.NodeStats) {
@@ -260,11 +257,7 @@ func (s nodeSets) observe(in *instruments, o metric.Observer, n redlock.NodeStat
 	if n.Up && n.RTT > 0 { // Of a node that is away it says nothing any more.
 		o.ObserveFloat64(in.rtt, n.RTT.Seconds(), s.node)
 	}
-	v := n.Votes
-	for vote, count := range map[string]int64{
-		"yes": v.Yes, "taken": v.Taken, "lost": v.Lost, "timeout": v.Timeout, "overloaded": v.Overloaded,
-		"quarantined": v.Quarantined, "failed": v.Failed,
-	} {
+	for vote, count := range votesOf(&n) {
 		o.ObserveInt64(in.votes, count, s.votes[vote])
 	}
 }

@@ -3,16 +3,23 @@ package otelredlock_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
+	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/otelredlock"
 	"github.com/seed6c881748/redlock/redlock"
+	"github.com/seed6c881748/redlock/redlock/redlocktest"
 	"github.com/seed6c881748/redlock/test/testkit"
 )
 
@@ -83,18 +90,9 @@ func TestMetrics(t *testing.T) {
 // Two faults at a time are told apart where they are known: at each node.
 func TestMetricsOfNodesThatAreLateOrLoseKeys(t *testing.T) {
 	inBubble(t, setup{opts: []redlock.Option{redlock.WithNodeTimeout(defaultNodeTimeout)}}, func(t *testing.T, r *rig) {
-		sum := func(metric string) (all float64) {
-			m := r.metrics()
-			for _, n := range r.Stats().Nodes {
-				v, ok := m[fmt.Sprintf("%s{redlock.node.name=%s}", metric, n.Node)]
-				require.True(t, ok, "%s must be there before there is anything to tell", metric)
-				all += v
-			}
-			return all
-		}
 		l := testkit.TryLock(t, r.Redlock, []string{"x"}, ttl)
-		assert.Zero(t, sum("redlock.node.vanished"))
-		assert.Zero(t, sum("redlock.node.unresponsive"))
+		assert.Zero(t, r.sum("redlock.node.vanished"))
+		assert.Zero(t, r.sum("redlock.node.unresponsive"))
 		r.nodes.Lose(l)
 		require.ErrorIs(t, l.Unlock(t.Context()), redlock.ErrLost)
 		synctest.Wait() // Unlock has returned when a quorum had answered.
@@ -103,20 +101,20 @@ func TestMetricsOfNodesThatAreLateOrLoseKeys(t *testing.T) {
 			lost += float64(n.Vanished)
 		}
 		assert.Positive(t, lost)
-		assert.InDelta(t, lost, sum("redlock.node.vanished"), 0)
+		assert.InDelta(t, lost, r.sum("redlock.node.vanished"), 0)
 		r.nodes.Slow(2 * defaultNodeTimeout)
 		for range 5 {
 			_, err := r.TryLock(t.Context(), []string{"y"}, ttl)
 			require.ErrorIs(t, err, redlock.ErrNoQuorum)
 			time.Sleep(time.Second)
 		}
-		assert.InDelta(t, 3, sum("redlock.node.unresponsive"), 0)
-		assert.InDelta(t, 3, sum("redlock.node.up"), 0, "they are connected")
-		assert.Zero(t, sum("redlock.node.down"))
+		assert.InDelta(t, 3, r.sum("redlock.node.unresponsive"), 0)
+		assert.InDelta(t, 3, r.sum("redlock.node.up"), 0, "they are connected")
+		assert.Zero(t, r.sum("redlock.node.down"))
 		r.nodes.Slow(0)
 		time.Sleep(time.Minute)
 		testkit.TryLock(t, r.Redlock, []string{"z"}, ttl)
-		assert.Zero(t, sum("redlock.node.unresponsive"))
+		assert.Zero(t, r.sum("redlock.node.unresponsive"))
 	})
 }
 
@@ -152,18 +150,9 @@ func TestMetricsOfTheOldestWait(t *testing.T) {
 // Nobody has needed the nodes yet: nothing is known of them, and nothing is wrong.
 func TestANodeThatNobodyHasNeededIsNotDown(t *testing.T) {
 	inBubble(t, setup{}, func(t *testing.T, r *rig) {
-		states := func() (up, down float64) {
-			m := r.metrics()
-			for _, n := range r.Stats().Nodes {
-				up += m[fmt.Sprintf("redlock.node.up{redlock.node.name=%s}", n.Node)]
-				down += m[fmt.Sprintf("redlock.node.down{redlock.node.name=%s}", n.Node)]
-			}
-			return up, down
-		}
 		expect := func(wantUp, wantDown float64, when string) {
-			up, down := states()
-			assert.InDelta(t, wantUp, up, 0, "up, %s", when)
-			assert.InDelta(t, wantDown, down, 0, "down, %s", when)
+			assert.InDelta(t, wantUp, r.sum("redlock.node.up"), 0, "up, %s", when)
+			assert.InDelta(t, wantDown, r.sum("redlock.node.down"), 0, "down, %s", when)
 		}
 		expect(0, 0, "before the first lock")
 		testkit.Cycle(t, r.Redlock, "x", ttl)
@@ -253,4 +242,155 @@ func TestWrongUse(t *testing.T) {
 	require.NoError(t, tel.Close())
 	require.NoError(t, tel.Close(), "again")
 	require.NoError(t, r.Close(t.Context()))
+}
+
+// A function for the class that panics, or returns what is no text, costs its class and nothing else.
+func TestClassThatFails(t *testing.T) {
+	of := func(r string) string {
+		if r == "bad" {
+			panic("no class")
+		}
+		return r
+	}
+	inBubble(t, setup{tel: []otelredlock.Option{otelredlock.WithClass(of), otelredlock.WithSpanResources()}}, func(t *testing.T, r *rig) {
+		for _, resource := range []string{"bad", "\xff\xfe", "good"} {
+			require.NoError(t, r.Do(t.Context(), []string{resource}, ttl, nothing))
+		}
+		m := r.metrics()
+		assert.InDelta(t, 1, m["redlock.lock.attempts{redlock.resource.class=_OTHER}"], 0, "%v", m)
+		assert.InDelta(t, 1, m["redlock.lock.attempts{redlock.resource.class=\ufffd}"], 0, "OTLP and Prometheus take UTF-8 only")
+		assert.InDelta(t, 1, m["redlock.hold.ended{redlock.hold.end=released,redlock.resource.class=good}"], 0)
+		for _, s := range r.spans.Ended() {
+			if resources, ok := values(s.Attributes())["redlock.resources"].([]string); ok && resources[0] != "bad" && resources[0] != "good" {
+				assert.Equal(t, []string{"\ufffd"}, resources)
+			}
+		}
+		r.allEnded(t)
+		assert.Zero(t, r.Stats().Held)
+	})
+}
+
+// After Close nothing of the Redlock is shown any more, nor is it kept in memory by the provider.
+func TestNothingIsObservedAfterClose(t *testing.T) {
+	inBubble(t, setup{}, func(t *testing.T, r *rig) {
+		require.NoError(t, r.Do(t.Context(), []string{"x"}, ttl, nothing))
+		assert.Contains(t, r.metrics(), "redlock.lock.held{}")
+		require.NoError(t, r.Close(t.Context()))
+		assert.Contains(t, r.metrics(), "redlock.lock.held{}", "the last figures can be flushed")
+		require.NoError(t, r.tel.Close())
+		for name := range r.metrics() {
+			assert.Contains(t, name, ".duration", "only what was measured before")
+		}
+	})
+}
+
+// The figures of two Redlocks that share a provider are added up, and stay those of one when the other is closed.
+func TestTwoRedlocksWithOneProvider(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		reader := sdkmetric.NewManualReader()
+		provider := sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))
+		var rigs []*rig
+		for range 2 {
+			tel, err := otelredlock.New(otelredlock.WithMeterProvider(provider), otelredlock.WithClass(nil))
+			require.NoError(t, err)
+			nodes := redlocktest.New(t, 3, redlock.WithTracer(tel))
+			require.NoError(t, tel.Observe(nodes.Redlock))
+			rigs = append(rigs, &rig{Redlock: nodes.Redlock, t: t, reader: reader, tel: tel, nodes: nodes})
+		}
+		for _, r := range rigs {
+			testkit.TryLock(t, r.Redlock, []string{"x"}, ttl)
+		}
+		m := rigs[0].metrics()
+		assert.InDelta(t, 2, m["redlock.lock.held{}"], 0)
+		assert.InDelta(t, 2, m["redlock.lock.attempts{}"], 0, "%v", m)
+		require.NoError(t, rigs[0].tel.Close())
+		assert.InDelta(t, 1, rigs[1].metrics()["redlock.lock.held{}"], 0)
+	})
+}
+
+// BenchmarkCost has 64 goroutines lock and unlock, each a key of its own on five real servers: with
+// nothing, with metrics and a sampler that drops every trace, and with one that keeps every hundredth.
+// The three take turns, since the speed of a machine changes; it reports the medians of each, and what
+// the others keep of the first one's throughput. It is to be at least 0.90 for a sampler that drops.
+//
+//	go test -run '^$' -bench Cost -benchtime 1x ./otelredlock
+func BenchmarkCost(b *testing.B) {
+	const turns, turn = 15, time.Second
+	c := testcluster.RunServers(b, 5)
+	with := []struct {
+		name    string
+		sampler sdktrace.Sampler // nil: nothing at all
+		r       *redlock.Redlock
+		rates   []float64
+	}{{name: "none"}, {name: "dropped", sampler: sdktrace.NeverSample()}, {name: "hundredth", sampler: sdktrace.TraceIDRatioBased(0.01)}}
+	for i := range with {
+		with[i].r = redlockWith(b, c, with[i].sampler)
+	}
+	for b.Loop() {
+		for range turns {
+			for i := range with {
+				with[i].rates = append(with[i].rates, throughput(b, with[i].r, turn))
+			}
+		}
+	}
+	median := func(rates []float64) float64 { return slices.Sorted(slices.Values(rates))[len(rates)/2] }
+	for _, w := range with {
+		b.ReportMetric(median(w.rates), w.name+"-locks/s")
+		if w.sampler != nil {
+			shares := make([]float64, len(w.rates))
+			for i := range shares {
+				shares[i] = w.rates[i] / with[0].rates[i]
+			}
+			b.ReportMetric(median(shares), w.name+"-share")
+		}
+		b.ReportMetric(float64(w.r.Stats().EventsDropped), w.name+"-events-dropped")
+	}
+}
+
+func redlockWith(b *testing.B, c *testcluster.Cluster, sampler sdktrace.Sampler) *redlock.Redlock {
+	b.Helper()
+	var opts []redlock.Option
+	var tel *otelredlock.Telemetry
+	if sampler != nil {
+		var err error
+		tel, err = otelredlock.New(
+			otelredlock.WithTracerProvider(sdktrace.NewTracerProvider(sdktrace.WithSampler(sampler))),
+			otelredlock.WithMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(sdkmetric.NewManualReader()))),
+			otelredlock.WithClass(classOf),
+		)
+		require.NoError(b, err)
+		opts = append(opts, redlock.WithTracer(tel))
+	}
+	r := testkit.NewOver(b, testkit.ServerNodes(c), opts...)
+	if tel != nil {
+		require.NoError(b, tel.Observe(r))
+	}
+	return r
+}
+
+// throughput returns how many locks a second were got and released.
+func throughput(b *testing.B, r *redlock.Redlock, d time.Duration) float64 {
+	b.Helper()
+	var cycles atomic.Int64
+	var wg sync.WaitGroup
+	start := time.Now()
+	for g := range 64 {
+		wg.Go(func() {
+			n, resource := int64(0), []string{fmt.Sprintf("bench:%d", g)}
+			for time.Since(start) < d {
+				l, err := r.TryLock(b.Context(), resource, 10*time.Second)
+				if err == nil {
+					err = l.Unlock(b.Context())
+				}
+				if err != nil {
+					b.Error(err)
+					return
+				}
+				n++
+			}
+			cycles.Add(n)
+		})
+	}
+	wg.Wait()
+	return float64(cycles.Load()) / time.Since(start).Seconds()
 }

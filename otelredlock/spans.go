@@ -2,7 +2,7 @@ package otelredlock
 
 import (
 	"context"
-	"strings"
+	"slices"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -40,10 +40,7 @@ func callOf(ctx context.Context) *call {
 
 // Begin starts the span of a call; see [redlock.Tracer].
 func (t *Telemetry) Begin(ctx context.Context, op redlock.Op, resources []string) context.Context {
-	i := 0
-	for i < len(operations)-1 && operations[i] != op {
-		i++
-	}
+	i := max(slices.Index(operations[:], op), 0)
 	within := callOf(ctx)
 	ctx, span := t.tracer.Start(ctx, spanNames[i], t.classes.class(resources).start[i]...)
 	if !span.IsRecording() {
@@ -87,7 +84,7 @@ func (t *Telemetry) trace(ctx context.Context, e *redlock.Event) {
 		if e.Kind != redlock.EventExtended {
 			c.span.SetAttributes(attribute.Float64(keyHeld, e.Held.Seconds()))
 		}
-		t.end(c, e, e.Err)
+		t.end(c, e)
 	default: // They belong to no call.
 	}
 }
@@ -112,7 +109,7 @@ func (t *Telemetry) held(c *call, e *redlock.Event) {
 		attrs = append(attrs, attribute.String(keyCause, causeOf(o)), attribute.Float64(keyHeld, e.Held.Seconds()))
 	}
 	if t.showResources && e.Err != nil {
-		attrs = append(attrs, attribute.String(keyMessage, strings.ToValidUTF8(e.Err.Error(), replacement)))
+		attrs = append(attrs, attribute.String(keyMessage, validText(e.Err.Error())))
 	}
 	c.add(e, name, attrs...)
 }
@@ -130,24 +127,27 @@ func (t *Telemetry) locked(c *call, e *redlock.Event) {
 		}
 	}
 	c.span.SetAttributes(attrs...)
-	t.end(c, e, e.Err)
+	t.end(c, e)
 	switch do := c.do; {
 	case do == nil:
 	case e.Kind == redlock.EventAcquired:
 		do.span.SetAttributes(attrs...)
 	default:
-		t.end(do, e, e.Err)
+		t.end(do, e)
 	}
 }
 
 // end ends the call's span, now or when the last votes have come.
-func (t *Telemetry) end(c *call, e *redlock.Event, err error) {
-	if err != nil {
-		text := ""
-		if t.showResources {
-			text = strings.ToValidUTF8(err.Error(), replacement)
+func (t *Telemetry) end(c *call, e *redlock.Event) {
+	if e.Err != nil {
+		failed := outcomes[endOf(e.Err)]
+		c.span.SetAttributes(attribute.String(keyError, failed.text))
+		switch {
+		case failed.failure && t.showResources:
+			c.span.SetStatus(codes.Error, validText(e.Err.Error()))
+		case failed.failure:
+			c.span.SetStatus(codes.Error, "")
 		}
-		c.fail(endOf(err), text)
 	}
 	c.over = e.Time
 	c.endIfSettled()
@@ -156,14 +156,6 @@ func (t *Telemetry) end(c *call, e *redlock.Event, err error) {
 func (c *call) endIfSettled() {
 	if !c.over.IsZero() && len(c.open) == 0 {
 		c.span.End(trace.WithTimestamp(c.over))
-	}
-}
-
-// fail has the span say how its call failed.
-func (c *call) fail(o outcome, text string) {
-	c.span.SetAttributes(attribute.String(keyError, outcomes[o].text))
-	if outcomes[o].failure {
-		c.span.SetStatus(codes.Error, text)
 	}
 }
 
@@ -221,7 +213,7 @@ func (c *call) votes(e *redlock.Event) {
 		}
 		c.told[i] = v
 		attrs := []attribute.KeyValue{
-			attribute.String(keyNode, strings.ToValidUTF8(v.Node, replacement)), attribute.String(keyVote, voteOf(v)), attribute.Float64(keyDuration, v.Took.Seconds()),
+			attribute.String(keyNode, validText(v.Node)), attribute.String(keyVote, voteOf(v)), attribute.Float64(keyDuration, v.Took.Seconds()),
 		}
 		if e.Attempt > 0 {
 			attrs = append(attrs, attribute.Int(keyAttempt, e.Attempt))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -13,49 +14,28 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed6c881748/redlock/redlock"
+	"github.com/seed6c881748/redlock/redlock/stored"
 )
-
-const exitAcquire = `0    acquired: the token is written, and the lock ends after its ttl
-64   usage: nothing was done
-69   no quorum: too many nodes did not answer
-70   something else failed, such as to write the token: the lock is released again
-75   taken: somebody else has the lock, or no permit is free`
 
 func (t *tool) acquireCommand() *cobra.Command {
 	f := &runFlags{}
 	var file string
-	cmd := &cobra.Command{
-		Use:   "acquire [FLAGS] RESOURCE…",
-		Short: "take a lock, to be released later",
-		Long: `Takes the lock, writes its token, and ends; the lock stays. redlock release gives it back, on this machine or another one, to which the token is handed on. With several resources it takes all of them or none.
-
-Nothing extends the lock: it ends after its ttl, whether the work is done or not, and somebody else may have it then. So choose a ttl that is longer than the work can take, and release the lock when it is done; that the release says lost tells that it took too long. Where one command is all the work, use redlock run: it keeps the lock for as long as the command runs, and ends the command if it cannot.
-
-The token is written to standard output, or to the file of --token-file, which only its owner can read. It is a secret: whoever has it can release the lock.`,
-		Example: `  redlock acquire --ttl 10m --wait 0 --token-file /run/import.token import/42 || exit
-  ./import 42
-  redlock release --token-file /run/import.token import/42
-
-  # One of five permits:
-  redlock acquire --permits 5 --ttl 10m --token-file /run/resize.token resize || exit
-  ./resize
-  redlock release --permits 5 --token-file /run/resize.token resize`,
-		Args: someResources,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := f.complete(cmd.Flags().Changed, t.global.quarantine); err != nil {
-				return err
-			}
-			if err := namedTokenFile(cmd, file); err != nil {
-				return err
-			}
-			if err := checkOnePermit(cmd, f.permits, len(args)); err != nil {
-				return err
-			}
-			if f.fence && !t.global.json {
-				return usagef("--fence needs --json, which shows the fencing token")
-			}
-			return t.acquire(cmd.Context(), f, file, args)
-		},
+	cmd := manual("acquire")
+	cmd.Args = some("resource")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := f.complete(cmd.Flags().Changed, t.global.quarantine); err != nil {
+			return err
+		}
+		if err := namedTokenFile(cmd, file); err != nil {
+			return err
+		}
+		if err := checkPermits(cmd, f.permits, len(args)); err != nil {
+			return err
+		}
+		if f.fence && !t.global.json {
+			return usagef("--fence needs --json, which shows the fencing token")
+		}
+		return t.acquire(cmd.Context(), f, file, args)
 	}
 	fs := cmd.Flags()
 	fs.SortFlags = false
@@ -67,7 +47,6 @@ The token is written to standard output, or to the file of --token-file, which o
 	fs.BoolVar(&f.quiet, "quiet", false, "say nothing if the lock is taken or waited for. The exit code is the same")
 	fs.StringVar(&f.owner, "owner", ownerLabel(os.Getppid()), "the `LABEL` that others are shown as the holder; by default this machine and the process that calls redlock")
 	fs.Lookup("owner").DefValue = "HOST/PID"
-	describe(cmd, "exit", exitAcquire)
 	return cmd
 }
 
@@ -121,7 +100,7 @@ func (t *tool) handOver(lock *redlock.Lock, permits int, to *tokenFile) error {
 	default:
 		printf(t.out, "%s\n", token)
 	}
-	return t.out.failed()
+	return t.out.err
 }
 
 // A tokenFile is a file that is to have a token. Nobody but the user can read it, and whoever reads
@@ -164,4 +143,84 @@ func (f *tokenFile) write(token string) error {
 func (f *tokenFile) drop() {
 	_ = f.temp.Close()
 	_ = os.Remove(f.temp.Name())
+}
+
+func (t *tool) releaseCommand() *cobra.Command {
+	var file string
+	var permits int
+	cmd := manual("release")
+	cmd.Args = some("resource")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := namedTokenFile(cmd, file); err != nil {
+			return err
+		}
+		if err := checkPermits(cmd, permits, len(args)); err != nil {
+			return err
+		}
+		token, err := t.readToken(file)
+		if err != nil {
+			return err
+		}
+		r, _, err := t.global.open()
+		if err != nil {
+			return err
+		}
+		defer t.close(cmd.Context(), r)
+		if permits > 0 {
+			slot, err := slotOf(cmd.Context(), r, args[0], permits, token)
+			if err != nil {
+				return asUsage(err) // Nothing but a name that no slot can have.
+			}
+			args = []string{slot}
+		}
+		if err := r.Release(cmd.Context(), args, token); err != nil {
+			if invalid(err) {
+				return asUsage(err)
+			}
+			return err
+		}
+		t.answer(struct {
+			Released []string `json:"released"`
+		}{args}, "released %s\n", shown(args))
+		return nil
+	}
+	cmd.Flags().StringVar(&file, "token-file", "", "read the token from `FILE`, - for standard input")
+	permitsFlag(cmd, &permits, "RESOURCE is the name of a semaphore of `K` permits, from 1 to 256: release the one of them that has the token")
+	return cmd
+}
+
+// readToken reads a token from where the flag says.
+func (t *tool) readToken(file string) (string, error) {
+	from, source := t.in, "--token-file "+file
+	switch file {
+	case "":
+		token := os.Getenv("REDLOCK_TOKEN")
+		if token == "" {
+			return "", usagef("no token: give --token-file or REDLOCK_TOKEN")
+		}
+		return token, checkToken("REDLOCK_TOKEN", token)
+	case "-":
+		source = "--token-file -, standard input"
+	default:
+		f, err := os.Open(file)
+		if err != nil {
+			return "", usagef("--token-file: %w", err)
+		}
+		defer func() { _ = f.Close() }()
+		from = f
+	}
+	text, err := io.ReadAll(io.LimitReader(from, 4096))
+	if err != nil {
+		return "", usagef("--token-file: %w", err)
+	}
+	token := firstLine(text)
+	return token, checkToken(source, token)
+}
+
+// checkToken says where a token comes from that cannot be one. It does not show it.
+func checkToken(source, token string) error {
+	if err := stored.CheckToken(token); err != nil {
+		return usagef("%s: %s; it is what redlock acquire writes", source, messageOf(err))
+	}
+	return nil
 }

@@ -16,59 +16,31 @@ import (
 	"github.com/seed6c881748/redlock/redlock/stored"
 )
 
-const exitAdmit = `0    all of the nodes have done it
-1    refused: the nodes are set up for another number of nodes or another longest ttl. Nothing was changed
-64   usage
-69   a node has not done it, or has not said so; it may be repeated`
-
 func (t *tool) admitCommand() *cobra.Command {
 	var force bool
-	cmd := &cobra.Command{
-		Use:   "admit --quarantine TTL [--force] NODE…",
-		Short: "end the quarantine of nodes",
-		Long: `Has the named nodes grant locks again at once. It is for an operator who knows that no lock is held that those nodes have forgotten: for a new cluster, or after a restart of a node that keeps its data. Admitted too early, a node can let a second holder in.
-
-The nodes are named as redlock check shows them: host:port, or host:port/db. There is no way to say all. --nodes must be all of the clients' nodes, and --quarantine their longest ttl: a node that was set up for others refuses them its votes. So it is refused if a named node is set up for another number of nodes or another longest ttl; for a node that knows nothing, as a new one does, what the others say counts. A single node that knows nothing is refused, too.
-
-While nodes are added or taken away one at a time, a node is set up for two numbers, such as 3 and 4, and for no third one. When all clients have the new nodes, admit leaves the number that is given, so that the next step can begin. It ends a quarantine of the named nodes, too: do not name one that may have forgotten locks.
-
-With --force the nodes adopt what is given, whatever they are set up for: after a change of the number of nodes by more than one, to make the longest ttl smaller, or for a node that is meant to be the only one.`,
-		Example: `  redlock admit --quarantine 30s 10.0.0.2:6379
-
-  # A fourth node is about to come, and has never been used:
-  export REDLOCK_NODES=10.0.0.1:6379,10.0.0.2:6379,10.0.0.3:6379,10.0.0.4:6379
-  redlock admit --quarantine 30s 10.0.0.4:6379
-  # All clients have the four:
-  redlock admit --quarantine 30s 10.0.0.1:6379 10.0.0.2:6379 10.0.0.3:6379 10.0.0.4:6379`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return usagef("no node is named")
+	cmd := manual("admit")
+	cmd.Args = some("node")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if t.global.quarantine == 0 {
+			return usagef("--quarantine is missing: the longest ttl of the clients, as they give it (--quarantine, WithQuarantine)")
+		}
+		if force {
+			return t.admit(cmd.Context(), nil, args)
+		}
+		return t.onNodes(nil, func(peers []*peer, _ stored.Keys) error { return t.admit(cmd.Context(), peers, args) })
+	}
+	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		_ = t.readEnvironment(cmd.Root())
+		nodes, _ := t.global.nodeList()
+		var names []string
+		for _, n := range nodes {
+			if !slices.Contains(args, n.Name) {
+				names = append(names, n.Name)
 			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if t.global.quarantine == 0 {
-				return usagef("--quarantine is missing: the longest ttl of the clients, as they give it (--quarantine, WithQuarantine)")
-			}
-			if force {
-				return t.admit(cmd.Context(), nil, args)
-			}
-			return t.onNodes(nil, func(peers []*peer, _ stored.Keys) error { return t.admit(cmd.Context(), peers, args) })
-		},
-		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-			_ = t.readEnvironment(cmd.Root())
-			nodes, _ := t.global.nodeList()
-			var names []string
-			for _, n := range nodes {
-				if !slices.Contains(args, n.Name) {
-					names = append(names, n.Name)
-				}
-			}
-			return names, cobra.ShellCompDirectiveNoFileComp
-		},
+		}
+		return names, cobra.ShellCompDirectiveNoFileComp
 	}
 	cmd.Flags().BoolVar(&force, "force", false, "admit the nodes whatever they are set up for")
-	describe(cmd, "exit", exitAdmit)
 	return cmd
 }
 
@@ -145,13 +117,10 @@ func (p *peer) marker(ctx context.Context, key string) (stored.Marker, error) {
 		return stored.Marker{}, err
 	}
 	text, err := redis.String(answers[0], nil)
-	if refused, ok := answers[0].(redis.Error); ok {
-		return stored.Marker{}, refused
-	}
-	if err != nil { // There is none.
+	if errors.Is(err, redis.ErrNil) {
 		return stored.Marker{}, nil
 	}
-	return stored.ParseMarker(text), nil
+	return stored.ParseMarker(text), err
 }
 
 // knownNodes reports a name that is none of the nodes'.

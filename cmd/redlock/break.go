@@ -12,38 +12,24 @@ import (
 	"github.com/seed6c881748/redlock/redlock/stored"
 )
 
-const exitBreak = `0    the keys are gone from a quorum of the nodes
-1    nothing was deleted: the resource is free, or it was not confirmed
-64   usage
-69   no quorum: too few nodes answered; it may be repeated`
-
 func (t *tool) breakCommand() *cobra.Command {
 	var yes bool
-	cmd := &cobra.Command{
-		Use:   "break [--yes] RESOURCE",
-		Short: "delete somebody else's lock",
-		Long: `Shows who holds the resource, asks for confirmation, and deletes the keys that were shown, and no others: if somebody else has got the lock meanwhile, that lock stays. Whoever waits is told.
-
-Whoever works under the lock is not stopped by it before it extends the lock the next time, which may be up to a third of its ttl later. Meanwhile somebody else may get the lock: two will work at the same time. Stop the holder first. Usually there is nothing to break, as a lock whose holder is gone ends after its ttl.`,
-		Example: `  redlock break nightly-report
-  redlock break --yes --json nightly-report`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return usagef("want exactly one resource, not %d", len(args))
-			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if t.global.json && !yes {
-				return usagef("--json needs --yes, as there is nobody to ask")
-			}
-			return t.onNodes(args, func(peers []*peer, k stored.Keys) error {
-				return t.breakLock(cmd.Context(), peers, k, args, yes)
-			})
-		},
+	cmd := manual("break")
+	cmd.Args = func(_ *cobra.Command, args []string) error {
+		if len(args) != 1 {
+			return usagef("want exactly one resource, not %d", len(args))
+		}
+		return nil
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if t.global.json && !yes {
+			return usagef("--json needs --yes, as there is nobody to ask")
+		}
+		return t.onNodes(args, func(peers []*peer, k stored.Keys) error {
+			return t.breakLock(cmd.Context(), peers, k, args, yes)
+		})
 	}
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
-	describe(cmd, "exit", exitBreak)
 	return cmd
 }
 
@@ -51,13 +37,11 @@ Whoever works under the lock is not stopped by it before it extends the lock the
 func (t *tool) breakLock(ctx context.Context, peers []*peer, k stored.Keys, args []string, yes bool) error {
 	before := look(ctx, peers, k, args, shownWaiters)[0]
 	found := before.holdings()
-	if !t.global.json {
-		t.show(t.out, &before)
+	if !t.global.json || len(found) == 0 {
+		t.show(t.out, []view{before})
 	}
 	if len(found) == 0 {
-		if t.global.json {
-			t.show(t.out, &before)
-		} else if !before.unknown() {
+		if !t.global.json && !before.unknown() {
 			printf(t.out, "%s\n", "there is nothing to delete")
 		}
 		return ended(max(before.exit(), exitNo))

@@ -12,50 +12,36 @@ import (
 	"github.com/seed6c881748/redlock/redlock/redlockcheck"
 )
 
-const exitCheck = `0    nothing is amiss
-1    there is a warning, or something could not be read
-2    unfit: a node is of no use, or breaks exclusion
-64   usage`
-
 func (t *tool) checkCommand() *cobra.Command {
 	var fence bool
-	cmd := &cobra.Command{
-		Use:   "check [FLAGS]",
-		Short: "find out whether the nodes are fit for locks",
-		Long: `Asks every node about what costs exclusion or locks: a replica, a server given twice, a cache that evicts, rights that are missing, a clock that is off. It takes no lock. To find out what the user may do, it sets two keys of its own and deletes them at once.
-
-docs/check.md of the library lists the checks, and what to do about them.`,
-		Example: `  redlock check --nodes 10.0.0.1:6379,10.0.0.2:6379,10.0.0.3:6379
-  redlock check --json | jq '.findings[] | select(.verdict != "ok")'`,
-		Args: noArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			nodes, err := t.global.nodeList()
-			if err != nil {
-				return err
-			}
-			opts := t.global.options()
-			if fence {
-				opts = append(opts, redlock.WithFencing())
-			}
-			report, err := redlockcheck.Run(cmd.Context(), nodes, opts...)
-			if err != nil && cmd.Context().Err() == nil {
-				return asUsage(err)
-			} else if err != nil {
-				return err
-			}
-			t.showReport(report)
-			switch report.Verdict() {
-			case redlockcheck.OK:
-				return nil
-			case redlockcheck.Unfit:
-				return ended(exitUnfit)
-			default:
-				return ended(exitNo)
-			}
-		},
+	cmd := manual("check")
+	cmd.Args = noArguments
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		nodes, err := t.global.nodeList()
+		if err != nil {
+			return err
+		}
+		opts := t.global.options()
+		if fence {
+			opts = append(opts, redlock.WithFencing())
+		}
+		report, err := redlockcheck.Run(cmd.Context(), nodes, opts...)
+		if err != nil && cmd.Context().Err() == nil {
+			return asUsage(err)
+		} else if err != nil {
+			return err
+		}
+		t.showReport(report)
+		switch report.Verdict() {
+		case redlockcheck.OK:
+			return nil
+		case redlockcheck.Unfit:
+			return ended(exitUnfit)
+		default:
+			return ended(exitNo)
+		}
 	}
 	cmd.Flags().BoolVar(&fence, "fence", false, "also look at what fencing tokens take")
-	describe(cmd, "exit", exitCheck)
 	return cmd
 }
 

@@ -6,11 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
-	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/seed6c881748/redlock/redlock"
 )
@@ -32,13 +28,6 @@ const (
 	exitSignal   = 128 // plus the number of the signal
 )
 
-// A usageError is a mistake in the command line or the environment.
-type usageError struct{ error }
-
-func (e usageError) Unwrap() error { return e.error }
-
-func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
-
 // A codedError has an exit code of its own.
 type codedError struct {
 	error
@@ -48,6 +37,11 @@ type codedError struct {
 }
 
 func (e codedError) Unwrap() error { return e.error }
+
+// usagef is the error of a mistake in the command line or the environment.
+func usagef(format string, args ...any) error {
+	return codedError{fmt.Errorf(format, args...), exitUsage, "usage"}
+}
 
 // An endedError ends the program without another word.
 type endedError struct{ status status }
@@ -65,13 +59,10 @@ func ended(code int) error {
 // classify returns the exit code for an error, and a word for it that does not change between
 // versions.
 func classify(err error) (code int, reason string) {
-	var usage usageError
 	var coded codedError
 	switch {
 	case errors.As(err, &coded):
 		return coded.code, coded.reason
-	case errors.As(err, &usage):
-		return exitUsage, "usage"
 	case errors.Is(err, redlock.ErrTaken):
 		return exitTaken, "taken"
 	case errors.Is(err, redlock.ErrNoQuorum):
@@ -83,28 +74,6 @@ func classify(err error) (code int, reason string) {
 	default:
 		return exitInternal, "failed"
 	}
-}
-
-// messageOf is an error's text without the library's name, which stands before it already, and
-// without what could disturb a terminal: it may be a node's.
-func messageOf(err error) string { return harmless(strings.TrimPrefix(err.Error(), "redlock: ")) }
-
-// harmless is a text whose characters that are not shown, but for the ends of lines, are named as in
-// Go's strings.
-func harmless(text string) string {
-	var out strings.Builder
-	for i, r := range text {
-		size := utf8.RuneLen(r)
-		if wrong := r == utf8.RuneError && !strings.HasPrefix(text[i:], string(utf8.RuneError)); wrong {
-			size = 1
-		} else if r == '\n' || unicode.IsPrint(r) {
-			out.WriteRune(r)
-			continue
-		}
-		quoted := strconv.Quote(text[i : i+size])
-		out.WriteString(quoted[1 : len(quoted)-1])
-	}
-	return out.String()
 }
 
 // An errorJSON is what --json makes of an error.
@@ -154,3 +123,12 @@ func writeJSON(w io.Writer, v any) {
 
 // millisOf is a duration in milliseconds to the microsecond.
 func millisOf(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+// msOf is a number of milliseconds.
+func msOf(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond }
+
+// ttlJSON is the life of a key in milliseconds, -1 if it does not expire.
+func ttlJSON(ttl time.Duration) *int64 {
+	ms := max(ttl.Milliseconds(), -1)
+	return &ms
+}

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // guardArg is the first argument of the process that guards a command. It is no command of the
@@ -39,41 +41,52 @@ type guard struct {
 }
 
 func startGuard(killAfter time.Duration) (*guard, error) {
-	self, err := ownProgram()
+	l, err := newLink()
 	if err != nil {
 		return nil, err
 	}
-	read, write, err := os.Pipe()
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = read.Close() }()
-	ready, says, err := os.Pipe()
-	if err != nil {
-		_ = write.Close()
-		return nil, err
-	}
-	defer func() { _ = says.Close() }()
-	g := &guard{pipe: write, ready: ready}
+	defer l.closeIts()
+	g := &guard{pipe: l.write, ready: l.read}
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
-	if err != nil {
-		g.close()
-		return nil, err
+	if err == nil {
+		defer func() { _ = null.Close() }()
+		// Without the environment, which may have secrets; and without redlock's output, whose
+		// reader would wait for the guard, too.
+		g.pid, err = syscall.ForkExec(l.program, []string{guardName, guardArg, killAfter.String()}, &syscall.ProcAttr{
+			Dir:   "/",
+			Files: []uintptr{l.itsRead.Fd(), l.itsWrite.Fd(), null.Fd()},
+			Sys:   &syscall.SysProcAttr{Setsid: true},
+		})
 	}
-	defer func() { _ = null.Close() }()
-	// Without the environment, which may have secrets; and without redlock's output, whose
-	// reader would wait for the guard, too.
-	g.pid, err = syscall.ForkExec(self, []string{guardName, guardArg, killAfter.String()}, &syscall.ProcAttr{
-		Dir:   "/",
-		Files: []uintptr{read.Fd(), says.Fd(), null.Fd()},
-		Sys:   &syscall.SysProcAttr{Setsid: true},
-	})
 	if err != nil {
 		g.close()
 		return nil, fmt.Errorf("the process that guards the command: %w", err)
 	}
 	return g, nil
 }
+
+// A link is a pipe to a process that is to be started, which is this program again, and one from it.
+type link struct {
+	program           string
+	write, read       *os.File
+	itsRead, itsWrite *os.File
+}
+
+func newLink() (l link, err error) {
+	if l.program, err = ownProgram(); err != nil {
+		return l, err
+	}
+	if l.itsRead, l.write, err = os.Pipe(); err != nil {
+		return l, err
+	}
+	if l.read, l.itsWrite, err = os.Pipe(); err != nil {
+		_, _ = l.itsRead.Close(), l.write.Close()
+	}
+	return l, err
+}
+
+// closeIts closes the ends that are the process's.
+func (l link) closeIts() { _, _ = l.itsRead.Close(), l.itsWrite.Close() }
 
 // ownProgram is the file of this program. Where the system can say it, it is the one that runs,
 // even if another version has been installed in its place while redlock waited for the lock.
@@ -251,4 +264,110 @@ func (w *watcher) look() {
 		// What is there for longer, nobody waits for, or the kernel cannot end.
 		w.over = w.orphaned && now >= w.kill+10*time.Second
 	}
+}
+
+// gateArg is the first argument of the process that becomes the command. It is no command of the
+// tool.
+const gateArg = "__gate"
+
+// A gate holds the command back until the guard is ready and knows its group. A command that was
+// started at once could run on without a lock, and with nobody who knows of it, if redlock were
+// killed before it could name the group.
+//
+// The process of the command is this program at first, which waits for a byte on one pipe, and
+// then becomes the command. If redlock is gone instead, so is the process. Over another pipe it
+// says why the command cannot be run; the system closes that pipe when it has become the command.
+type gate struct {
+	group int // the process, and its group
+	open  *os.File
+	fails *os.File
+}
+
+// startGate starts the process in a group of its own.
+func startGate(path string, args, env []string) (*gate, error) {
+	l, err := newLink()
+	if err != nil {
+		return nil, err
+	}
+	defer l.closeIts()
+	g := &gate{open: l.write, fails: l.read}
+	// The ends keep their numbers, as the command has redlock's other open files under theirs.
+	// Nothing else is started meanwhile.
+	var ends [2]string
+	for i, f := range []*os.File{l.itsRead, l.itsWrite} {
+		fd := int(f.Fd())
+		_, err = unix.FcntlInt(uintptr(fd), unix.F_SETFD, 0)
+		if err = errors.Join(err, unix.SetNonblock(fd, false)); err != nil {
+			g.close()
+			return nil, err
+		}
+		ends[i] = strconv.Itoa(fd)
+	}
+	args = append([]string{l.program, gateArg, ends[0], ends[1], path}, args...)
+	g.group, err = syscall.ForkExec(l.program, args, &syscall.ProcAttr{
+		Env: env, Files: []uintptr{0, 1, 2}, Sys: &syscall.SysProcAttr{Setpgid: true},
+	})
+	if err != nil {
+		g.close()
+		return nil, err
+	}
+	return g, nil
+}
+
+// pass has the process become the command. The error is why it could not.
+func (g *gate) pass() error {
+	defer g.close()
+	if _, err := g.open.Write([]byte{1}); err != nil {
+		return fmt.Errorf("its process has ended: %w", err)
+	}
+	_ = g.open.Close()
+	said := []unix.PollFd{{Fd: int32(g.fails.Fd()), Events: unix.POLLIN}}
+	for said[0].Revents == 0 {
+		if n, err := unix.Poll(said, 100); n == 0 && err == nil {
+			_ = syscall.Kill(-g.group, syscall.SIGCONT) // A Ctrl-Z may have stopped it, of which nobody hears yet.
+		}
+	}
+	var says [4]byte
+	n, _ := g.fails.Read(says[:])
+	if n == 0 {
+		return nil
+	}
+	number, _ := strconv.Atoi(string(says[:n]))
+	return syscall.Errno(number)
+}
+
+// close ends the process, unless it has become the command.
+func (g *gate) close() {
+	_ = g.open.Close()
+	_ = g.fails.Close()
+}
+
+// gateMain is the process. It becomes the command, or returns an exit code that nobody reads.
+func gateMain(args []string) int {
+	if len(args) < 4 {
+		return exitUsage
+	}
+	waits, err := strconv.Atoi(args[0])
+	if err != nil {
+		return exitUsage
+	}
+	says, err := strconv.Atoi(args[1])
+	if err != nil {
+		return exitUsage
+	}
+	unix.CloseOnExec(waits)
+	unix.CloseOnExec(says)
+	endWithRedlock() // If that has ended already, there is nothing to be read.
+	n, err := 0, error(syscall.EINTR)
+	for errors.Is(err, syscall.EINTR) {
+		n, err = syscall.Read(waits, make([]byte, 1))
+	}
+	if n != 1 {
+		return exitCannot // Redlock is gone, or has thought better of it.
+	}
+	err = syscall.Exec(args[2], args[3:], os.Environ())
+	if number, ok := err.(syscall.Errno); ok { //nolint:errorlint // A system call's.
+		_, _ = syscall.Write(says, []byte(strconv.Itoa(int(number))))
+	}
+	return exitCannot
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	_ "embed"
 	"fmt"
 	"io"
 	"strings"
@@ -9,39 +10,95 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// helpWidth is the width of the help where it goes to no terminal, and widestHelp that on a wide one: longer lines are
-// hard to read.
-const helpWidth, widestHelp = 80, 100
+//go:embed manual.txt
+var manuals string
 
-// A page is where a manual is written.
-type page struct {
-	io.Writer
-	style
-
-	width int
+// manual returns a command with what manual.txt says of it.
+func manual(name string) *cobra.Command {
+	for _, text := range strings.Split(manuals, "\n# ")[1:] {
+		sections := strings.Split(text, "\n## ")
+		use, text, _ := strings.Cut(sections[0], "\n")
+		if strings.Fields(use)[0] != name {
+			continue
+		}
+		short, long, _ := strings.Cut(text, "\n\n")
+		cmd := &cobra.Command{Use: use, Short: short, Long: strings.TrimSpace(long), Annotations: make(map[string]string)}
+		for _, section := range sections[1:] {
+			title, text, _ := strings.Cut(section, "\n")
+			cmd.Annotations[title] = strings.TrimRight(text, "\n")
+		}
+		cmd.Example = cmd.Annotations["examples"]
+		return cmd
+	}
+	panic("manual.txt has no command " + name)
 }
 
-func (t *tool) page(w io.Writer) page {
-	p := page{w, t.styleFor(w), helpWidth}
-	if n := columns(w); n > 0 {
-		p.width = min(n, widestHelp)
-	}
-	return p
+// A form is how a manual is written: as text, or as a man page.
+type form interface {
+	title(text string)
+	text(paragraphs string)
+	flag(name, value, usage string)
+	row(word, meaning string) // of a table
+	example(text string)
 }
 
-// exitGeneral are the exit codes that mean the same with every command.
-const exitGeneral = `0    success
-64   usage: the command line or the environment is wrong; nothing was done
-69   no quorum: too many nodes did not answer
-70   something else failed`
-
-// describe gives a command a section of its help: "exit" for the exit codes, "env" for what it
-// reads from the environment or sets there.
-func describe(cmd *cobra.Command, section, text string) {
-	if cmd.Annotations == nil {
-		cmd.Annotations = make(map[string]string)
+// writeOptions describes flags, and writeRest what follows them.
+func writeOptions(f form, title string, flags *pflag.FlagSet) {
+	if !flags.HasAvailableFlags() {
+		return
 	}
-	cmd.Annotations[section] = text
+	f.title(title)
+	flags.VisitAll(func(flag *pflag.Flag) {
+		if !flag.Hidden {
+			f.flag(flagHelp(flag))
+		}
+	})
+}
+
+func writeRest(f form, cmd *cobra.Command) {
+	if text := cmd.Annotations["env"]; text != "" {
+		f.title("Environment")
+		f.text(text)
+	}
+	if text := cmd.Annotations["exit"]; text != "" {
+		f.title("Exit status")
+		for line := range strings.Lines(strings.ReplaceAll(text, "\n ", " ")) {
+			word, meaning, _ := strings.Cut(line, "  ")
+			f.row(word, joined(meaning))
+		}
+	}
+	if cmd.Example != "" {
+		f.title("Examples")
+		f.example(cmd.Example)
+	}
+}
+
+// joined is a text in one line.
+func joined(text string) string { return strings.Join(strings.Fields(text), " ") }
+
+// ownFlags are those of the command itself.
+func ownFlags(cmd *cobra.Command) *pflag.FlagSet {
+	own := pflag.NewFlagSet("", pflag.ContinueOnError)
+	own.SortFlags = false
+	cmd.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
+		if f.Name != "help" && f.Name != "version" {
+			own.AddFlag(f)
+		}
+	})
+	return own
+}
+
+// flagHelp is what the help and the man page say of a flag.
+func flagHelp(f *pflag.Flag) (name, value, usage string) {
+	value, usage = pflag.UnquoteUsage(f)
+	name = "--" + f.Name
+	if f.Shorthand != "" {
+		name = "-" + f.Shorthand + ", " + name
+	}
+	if d := f.DefValue; d != "" && d != "false" && d != "0s" {
+		usage += " (default " + d + ")"
+	}
+	return name, value, usage + "."
 }
 
 // helpCommand is "redlock help COMMAND".
@@ -67,50 +124,81 @@ func (t *tool) helpCommand(root *cobra.Command) *cobra.Command {
 	}
 }
 
-// help writes the manual of a command, in the order of a man page.
+// help writes the manual of a command as text, in the order of a man page.
 func (t *tool) help(cmd *cobra.Command, _ []string) {
 	w := t.page(cmd.OutOrStdout())
-	section := func(title string) { printf(w, "\n%s\n", w.bold(title)) }
 	printf(w, "%s\n", w.bold("NAME"))
-	writeText(w, cmd.CommandPath()+" - "+cmd.Short, "    ")
-	section("SYNOPSIS")
+	w.text(cmd.CommandPath() + " - " + cmd.Short)
+	w.title("Synopsis")
+	use := cmd.Use
 	if cmd.HasAvailableSubCommands() {
-		printf(w, "    %s [FLAGS] COMMAND …\n", cmd.CommandPath())
-	} else {
-		path := strings.TrimSuffix(cmd.CommandPath(), cmd.Name())
-		printf(w, "    %s%s\n", path, cmd.Use)
+		use = cmd.Name() + " [FLAGS] COMMAND …"
 	}
-	writeDescription(w, section, cmd)
+	printf(w, "    %s%s\n", strings.TrimSuffix(cmd.CommandPath(), cmd.Name()), use)
+	if cmd.Long != "" {
+		w.title("Description")
+		if parent := cmd.Parent(); parent != nil && parent.Name() == "completion" {
+			w.lines(cmd.Long, "    ") // Cobra's text is broken into lines already.
+		} else {
+			w.text(cmd.Long)
+		}
+	}
 	if cmd.HasAvailableSubCommands() {
-		section("COMMANDS")
+		w.title("Commands")
 		for _, c := range cmd.Commands() {
 			if c.IsAvailableCommand() || c.Name() == "help" {
-				writeParagraph(w, c.Short, fmt.Sprintf("    %-12s ", c.Name()), strings.Repeat(" ", 17))
+				w.paragraph(c.Short, fmt.Sprintf("    %-12s ", c.Name()), strings.Repeat(" ", 17))
 			}
 		}
 	}
-	if own := ownFlags(cmd); own.HasAvailableFlags() {
-		section("OPTIONS")
-		writeFlags(w, own)
+	writeOptions(w, "Options", ownFlags(cmd))
+	global := cmd.Root().PersistentFlags()
+	if !cmd.HasParent() {
+		writeOptions(w, "Global options", global)
+	} else {
+		var names []string
+		global.VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })
+		w.title("Global options")
+		w.text(strings.Join(names, ", ") + ".\n\n'redlock help' describes them, and the variables that stand for them.")
 	}
-	section("GLOBAL OPTIONS")
-	writeGlobalFlags(w, cmd)
-	if text := cmd.Annotations["env"]; text != "" {
-		section("ENVIRONMENT")
-		writeText(w, text, "    ")
-	}
-	if text := cmd.Annotations["exit"]; text != "" {
-		section("EXIT STATUS")
-		writeTable(w, text)
-	}
-	if cmd.Example != "" {
-		section("EXAMPLES")
-		writeExample(w, cmd.Example)
-	}
+	writeRest(w, cmd)
 }
 
-// writeExample writes commands as they are typed, and breaks only the lines of comments.
-func writeExample(w page, text string) {
+// helpWidth is the width of the help where it goes to no terminal, and widestHelp that on a wide one: longer lines are
+// hard to read.
+const helpWidth, widestHelp = 80, 100
+
+// A page is the text form.
+type page struct {
+	io.Writer
+	style
+
+	width int
+}
+
+func (t *tool) page(w io.Writer) page {
+	p := page{w, t.styleFor(w), helpWidth}
+	if n := columns(w); n > 0 {
+		p.width = min(n, widestHelp)
+	}
+	return p
+}
+
+func (w page) title(text string) { printf(w, "\n%s\n", w.bold(strings.ToUpper(text))) }
+
+func (w page) text(paragraphs string) { w.indented(paragraphs, "    ") }
+
+func (w page) flag(name, value, usage string) {
+	printf(w, "%s\n", strings.TrimRight("    "+w.bold(name)+" "+value, " "))
+	w.indented(usage, "        ")
+}
+
+func (w page) row(word, meaning string) {
+	w.paragraph(meaning, fmt.Sprintf("    %-8s ", word), strings.Repeat(" ", 13))
+}
+
+// example writes commands as they are typed, and breaks only the lines of comments.
+func (w page) example(text string) {
 	comment := ""
 	for line := range strings.Lines(text + "\n") {
 		if more, ok := strings.CutPrefix(line, "  # "); ok {
@@ -118,122 +206,30 @@ func writeExample(w page, text string) {
 			continue
 		}
 		if comment != "" {
-			writeParagraph(w, comment, "    # ", "    # ")
+			w.paragraph(comment, "    # ", "    # ")
 			comment = ""
 		}
-		printf(w, "%s\n", strings.TrimRight("  "+line, " \n"))
+		w.lines(line, "  ")
 	}
 }
 
-// writeDescription writes what a command does. What cobra says of its completions is broken into
-// lines already.
-func writeDescription(w page, section func(title string), cmd *cobra.Command) {
-	if cmd.Long == "" {
-		return
+// lines writes lines as they are.
+func (w page) lines(text, indent string) {
+	for line := range strings.Lines(text) {
+		printf(w, "%s\n", strings.TrimRight(indent+line, " \n"))
 	}
-	section("DESCRIPTION")
-	if parent := cmd.Parent(); parent != nil && parent.Name() == "completion" {
-		for line := range strings.Lines(cmd.Long) {
-			printf(w, "%s\n", strings.TrimRight("    "+line, " \n"))
-		}
-		return
-	}
-	writeText(w, cmd.Long, "    ")
 }
 
-const environmentHelp = `Every global option but --json has a variable: REDLOCK_NODES for --nodes, REDLOCK_NODE_TIMEOUT for --node-timeout. What is on the command line wins.
-
-REDLOCK_PASSWORD is the password on the nodes. It has no option, as the list of processes shows the command line. No output shows it.
-
-NO_COLOR, if it is not empty, turns off colour.`
-
-// writeGlobalFlags describes the flags of all commands in the manual of redlock itself, and only names
-// them in those of the commands.
-func writeGlobalFlags(w page, cmd *cobra.Command) {
-	flags := cmd.Root().PersistentFlags()
-	if !cmd.HasParent() {
-		writeFlags(w, flags)
-		return
-	}
-	var names []string
-	flags.VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })
-	writeText(w, strings.Join(names, ", ")+".\n\n'redlock help' describes them, and the variables that stand for them.", "    ")
-}
-
-// ownFlags are those of the command itself.
-func ownFlags(cmd *cobra.Command) *pflag.FlagSet {
-	own := pflag.NewFlagSet("", pflag.ContinueOnError)
-	own.SortFlags = false
-	cmd.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
-		if f.Name != "help" && f.Name != "version" {
-			own.AddFlag(f)
-		}
-	})
-	return own
-}
-
-// writeFlags lists flags with what they are for, each on lines of its own.
-func writeFlags(w page, flags *pflag.FlagSet) {
-	flags.VisitAll(func(f *pflag.Flag) {
-		if f.Hidden {
-			return
-		}
-		name, value, usage := flagHelp(f)
-		if value != "" {
-			value = " " + value
-		}
-		printf(w, "    %s%s\n", w.bold(name), value)
-		writeText(w, usage, "        ")
-	})
-}
-
-// flagHelp is what the help and the man page say of a flag.
-func flagHelp(f *pflag.Flag) (name, value, usage string) {
-	value, usage = pflag.UnquoteUsage(f)
-	name = "--" + f.Name
-	if f.Shorthand != "" {
-		name = "-" + f.Shorthand + ", " + name
-	}
-	if d := f.DefValue; d != "" && d != "false" && d != "0s" {
-		usage += " (default " + d + ")"
-	}
-	return name, value, usage + "."
-}
-
-// writeText writes paragraphs with their lines broken anew.
-func writeText(w page, text, indent string) {
+// indented writes paragraphs with their lines broken anew.
+func (w page) indented(text, indent string) {
 	for i, paragraph := range strings.Split(text, "\n\n") {
 		if i > 0 {
 			printf(w, "\n")
 		}
-		writeParagraph(w, paragraph, indent, indent)
+		w.paragraph(paragraph, indent, indent)
 	}
 }
 
-func writeTable(w page, text string) {
-	for line := range strings.Lines(text) {
-		word, meaning := tableRow(line)
-		writeParagraph(w, meaning, fmt.Sprintf("    %-8s ", word), strings.Repeat(" ", 13))
-	}
-}
-
-// tableRow is the word of a line of a table, or the words, and behind two spaces what they mean.
-func tableRow(line string) (word, meaning string) {
-	word, meaning, _ = strings.Cut(strings.TrimSpace(line), "  ")
-	return word, strings.TrimSpace(meaning)
-}
-
-func writeParagraph(w page, text, first, others string) {
-	line, empty := first, true
-	for _, word := range strings.Fields(text) {
-		if !empty && len([]rune(line))+1+len([]rune(word)) > w.width {
-			printf(w, "%s\n", line)
-			line, empty = others, true
-		}
-		if !empty {
-			line += " "
-		}
-		line, empty = line+word, false
-	}
-	printf(w, "%s\n", strings.TrimRight(line, " "))
+func (w page) paragraph(text, first, others string) {
+	printf(w, "%s\n", fold(strings.TrimRight(first+joined(text), " "), w.width, others))
 }

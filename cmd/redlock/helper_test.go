@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -12,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
@@ -32,6 +34,8 @@ func TestMain(m *testing.M) {
 		_ = os.Unsetenv(asTool)
 		main()
 	}
+	// For a busy machine.
+	_, _ = os.Setenv("REDLOCK_NODE_TIMEOUT", "5s"), os.Setenv("REDLOCK_CONNECT_TIMEOUT", "20s")
 	// What runs the tests may ignore signals, as nohup does, and the tool would go on ignoring them.
 	// Programs get them by default where this one is told of them.
 	for _, sig := range []os.Signal{syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT} {
@@ -53,6 +57,21 @@ func execTool(t *testing.T, c *testcluster.Cluster, args ...string) (code int, o
 	args = append([]string{}, args...) // Not nil, for which cobra takes those of the test.
 	s := execute(t.Context(), args, strings.NewReader(""), &o, &e)
 	return s.code, o.String(), e.String()
+}
+
+// exits does the same, and compares the exit code.
+func exits(t *testing.T, c *testcluster.Cluster, code int, args ...string) (out, errOut string) {
+	t.Helper()
+	got, out, errOut := execTool(t, c, args...)
+	assert.Equal(t, code, got, "%q: %s%s", args, out, errOut)
+	return out, errOut
+}
+
+func decode[T any](t *testing.T, text string) T {
+	t.Helper()
+	var v T
+	require.NoError(t, json.Unmarshal([]byte(text), &v), "%s", text)
+	return v
 }
 
 // A process is the tool in a process of its own.
@@ -192,11 +211,6 @@ func onAllNodes(t *testing.T, c *testcluster.Cluster, resource string) {
 	t.Helper()
 	eventually(t, func() bool { return holders(t, c, resource) == len(c.Nodes) }, "the lock on all nodes")
 }
-
-// slow are flags for a busy machine.
-var slow = []string{"--node-timeout", "5s", "--connect-timeout", "20s"}
-
-func runArgs(args ...string) []string { return append(append([]string{"run"}, slow...), args...) }
 
 // waiting counts those in line for a resource on the nodes.
 func waiting(t *testing.T, c *testcluster.Cluster, resource string) int {

@@ -12,13 +12,16 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 	"unsafe"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/redlock"
 )
 
 // A hearer is a process group that writes down each SIGTERM that it gets, and ends after SIGWINCH.
@@ -207,4 +210,251 @@ func wallAhead(now time.Time, d time.Duration) time.Time {
 	word := (*uint64)(unsafe.Pointer(&now))
 	*word += uint64(int64(d/time.Second)) << 30
 	return now
+}
+
+// A command of which the guard does not know would run on without a lock if redlock were killed: it
+// is not started before the guard knows of it, and could not be killed by a signal to all of a service.
+func TestRunNothingThatNobodyGuards(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(hears, says *os.File) error{
+		"the guard is gone":              func(hears, _ *os.File) error { return hears.Close() },
+		"the guard was killed too early": func(_, says *os.File) error { return says.Close() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			j, hears, says := jobOver(t, startHearer(t))
+			require.NoError(t, end(hears, says))
+			file := j.writes(t)
+			require.ErrorContains(t, j.start(), "guards")
+			var status syscall.WaitStatus
+			_, err := syscall.Wait4(j.group, &status, 0, nil)
+			require.NoError(t, err)
+			assert.NoFileExists(t, file)
+		})
+	}
+}
+
+// The process that becomes the command ends with redlock, whenever that ends.
+func TestGateEndsWithRedlock(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "ran")
+	sh, err := lookUp("sh")
+	require.NoError(t, err)
+	g, err := startGate(sh, []string{"sh", "-c", "echo ran >" + file}, os.Environ())
+	require.NoError(t, err)
+	g.close()
+	var status syscall.WaitStatus
+	_, err = syscall.Wait4(g.group, &status, 0, nil)
+	require.NoError(t, err)
+	assert.Equal(t, exitCannot, status.ExitStatus())
+	assert.NoFileExists(t, file)
+}
+
+// The command has redlock's open files under the same numbers, and no others.
+func TestRunOpenFiles(t *testing.T) {
+	t.Parallel()
+	c := testcluster.RunServers(t, 3)
+	read, write, err := os.Pipe()
+	require.NoError(t, err)
+	defer func() { _ = read.Close() }()
+	cmd := command(t, c, "run", "x", "--", "sh", "-c", `echo third >&3; for f in 4 5 6 7 8 9; do (true >&$f) 2>/dev/null && echo open $f; done; exit 0`)
+	cmd.ExtraFiles = []*os.File{write}
+	p := startCommand(t, cmd)
+	require.NoError(t, write.Close())
+	assert.Equal(t, 0, p.wait(), "%s", p.errOut)
+	text := make([]byte, 100)
+	n, err := read.Read(text)
+	require.NoError(t, err)
+	assert.Equal(t, "third\n", string(text[:n]))
+	assert.Empty(t, p.out.String())
+}
+
+// Somebody kills the guard: redlock has the command guarded by another one.
+func TestRunGuardKilled(t *testing.T) {
+	t.Parallel()
+	c := testcluster.RunServers(t, 3)
+	p, group := startGroup(t, c, `trap '' TERM; trap 'echo heard' USR1; echo group $$; while :; do sleep 0.05; done`)
+	old := childrenOf(t, p.cmd.Process.Pid, group)
+	require.Len(t, old, 1)
+	require.NoError(t, syscall.Kill(old[0], syscall.SIGKILL))
+	eventually(t, func() bool {
+		now := childrenOf(t, p.cmd.Process.Pid, group)
+		return len(now) == 1 && now[0] != old[0]
+	}, "another guard")
+	require.NoError(t, p.cmd.Process.Signal(syscall.SIGUSR1))
+	p.waitFor("heard") // So redlock is done with the guard.
+	require.NoError(t, p.cmd.Process.Signal(syscall.SIGKILL))
+	waitGone(t, group)
+}
+
+// Somebody stops the guard: redlock has it go on.
+func TestRunGuardStopped(t *testing.T) {
+	t.Parallel()
+	cmd := exec.Command("sleep", "600")
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	pid := cmd.Process.Pid
+	j := &job{guard: &guard{pid: pid}}
+	require.NoError(t, syscall.Kill(pid, syscall.SIGSTOP))
+	c := child{}
+	var err error
+	c.pid, err = syscall.Wait4(pid, &c.status, syscall.WUNTRACED, nil)
+	require.NoError(t, err)
+	require.True(t, c.status.Stopped())
+	j.see(c)
+	_, err = syscall.Wait4(pid, &c.status, unix.WCONTINUED, nil)
+	require.NoError(t, err)
+	assert.True(t, c.status.Continued())
+}
+
+// A guard that could not be told of an extension is told again, or it would end a command that has
+// its lock.
+func TestGuardIsToldAgain(t *testing.T) {
+	read, write, err := os.Pipe()
+	require.NoError(t, err)
+	defer func() { _ = read.Close() }()
+	g := &guard{pipe: write}
+	for err == nil { // A line after the other, which the guard does not read.
+		err = g.write(strings.Repeat("x", 1<<12))
+	}
+	require.ErrorIs(t, err, syscall.EAGAIN, "it does not hold up redlock")
+	at := time.Now().Add(time.Minute)
+	g.killAt(at)
+	full := make([]byte, 1<<22)
+	n, err := read.Read(full)
+	require.NoError(t, err)
+	require.Positive(t, n)
+	g.killAt(at)
+	require.NoError(t, write.Close())
+	rest, err := io.ReadAll(read)
+	require.NoError(t, err)
+	assert.Equal(t, 1, strings.Count(string(rest), "kill "))
+}
+
+// stallable is a process's own time in a bubble. stop stops the process, as nothing else does there: time
+// goes on without it.
+func stallable(t *testing.T, every time.Duration) (o *ownTime, stop func(time.Duration)) {
+	t.Helper()
+	begun, stopped := time.Now(), time.Duration(0)
+	o = startOwnTime(every, func() time.Duration {
+		return time.Since(begun) + stopped
+	})
+	t.Cleanup(o.stop)
+	return o, func(d time.Duration) {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		stopped += d
+	}
+}
+
+func TestOwnTimeStandsStill(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		o, stop := stallable(t, 100*time.Millisecond)
+		begin := o.now()
+		time.Sleep(time.Hour)
+		now := o.now()
+		assert.Zero(t, begin.stalled(now))
+		assert.Equal(t, time.Hour, now.own)
+		stop(time.Minute)
+		now = o.now()
+		assert.InDelta(t, time.Minute, begin.stalled(now), float64(200*time.Millisecond), "it need not wait for the next tick")
+		time.Sleep(time.Hour)
+		assert.Equal(t, begin.stalled(now), begin.stalled(o.now()), "a stall counts once")
+	})
+}
+
+// The reason is this process if it did not run for what it takes to ask again and again, and the nodes
+// otherwise.
+func TestLapse(t *testing.T) {
+	t.Parallel()
+	const leeway = 20 * time.Second
+	for _, test := range []struct {
+		name   string
+		happen func(l *lapse, stop func(time.Duration))
+		own    string // a part of the reason; empty: the nodes
+	}{
+		{"the nodes do not answer", func(*lapse, func(time.Duration)) { time.Sleep(leeway) }, ""},
+		{"it was stopped at once", func(_ *lapse, stop func(time.Duration)) { stop(leeway) }, "redlock did not run for 19.8s, as it was stopped"},
+		{"it was stopped before an extension", func(_ *lapse, stop func(time.Duration)) {
+			time.Sleep(leeway / 3)
+			stop(leeway * 2 / 3)
+		}, "redlock did not run for 13."},
+		{"it was stopped again and again", func(_ *lapse, stop func(time.Duration)) {
+			for range 10 {
+				stop(leeway / 10)
+				time.Sleep(time.Second / 2)
+			}
+		}, "redlock did not run for 19"},
+		{"it was stopped for a moment while they did not answer", func(_ *lapse, stop func(time.Duration)) {
+			time.Sleep(leeway * 7 / 8)
+			stop(leeway / 8)
+		}, ""},
+		{"it was stopped before the last extension", func(l *lapse, stop func(time.Duration)) {
+			stop(time.Hour)
+			l.look(l.until)
+			time.Sleep(time.Second)
+			l.look(l.until.Add(time.Hour))
+			time.Sleep(leeway)
+		}, ""},
+		{"it was stopped after an extension that it has not seen", func(l *lapse, stop func(time.Duration)) {
+			time.Sleep(leeway / 2)
+			l.look(l.until)
+			time.Sleep(leeway / 3)
+			stop(leeway)
+			l.look(l.until.Add(leeway))
+		}, "redlock did not run for 19."},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				o, stop := stallable(t, 100*time.Millisecond)
+				l := startLapse(o, leeway/triesOfLeeway, time.Now().Add(leeway))
+				test.happen(l, stop)
+				err := l.why()
+				if test.own == "" {
+					require.NoError(t, err)
+					return
+				}
+				require.ErrorContains(t, err, test.own)
+			})
+		})
+	}
+}
+
+// That the validity is over does not say why. That the lock is gone does.
+func TestJobSaysWhyItsLockWasLost(t *testing.T) {
+	t.Parallel()
+	j, _, _ := jobOver(t, startHearer(t))
+	o := startOwnTime(time.Hour, bootTime)
+	t.Cleanup(o.stop)
+	j.lapse = startLapse(o, time.Hour, j.lock.Until())
+	require.ErrorContains(t, j.why(), "redlock did not run for ")
+	j.lapse = nil
+	require.ErrorContains(t, j.why(), "too few nodes answered")
+	require.NoError(t, j.lock.Unlock(t.Context()))
+	j.lapse = startLapse(o, time.Hour, j.lock.Until())
+	err := j.why()
+	require.ErrorIs(t, err, redlock.ErrLost)
+	assert.NotErrorIs(t, err, redlock.ErrExpired)
+}
+
+// The answers to an extension may have come while redlock was stopped, of which its guard could not hear:
+// it has told the command to end, and that is not the command's own end.
+func TestJobKnowsWhatItsGuardHasDone(t *testing.T) {
+	t.Parallel()
+	g := startHearer(t)
+	j, _, _ := jobOver(t, g)
+	require.NoError(t, j.guard.watch(j.group, time.Now().Add(j.killAfter+time.Minute)))
+	j.look()
+	assert.False(t, j.told)
+	require.NoError(t, j.guard.watch(j.group, time.Now().Add(j.killAfter)))
+	j.look()
+	assert.True(t, j.told)
+	assert.True(t, j.end.killed)
+	require.NoError(t, j.lock.Err(), "the lock is held")
+	j, _, _ = jobOver(t, startHearer(t))
+	j.guard.last = time.Time{}
+	j.look()
+	assert.False(t, j.told, "without a guard")
 }

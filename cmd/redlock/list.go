@@ -1,8 +1,8 @@
 package main
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,10 +14,6 @@ import (
 	"github.com/seed6c881748/redlock/redlock/stored"
 )
 
-const exitList = `0    all locks that a quorum has were listed
-64   usage
-69   no quorum: so many nodes could not be read that locks may be missing`
-
 // scanCount is how many keys a step of SCAN looks at, and lookCount how many resources a node is
 // asked about at once. A node serves nobody else while it carries out a command, or several
 // that came together: both take it about a tenth of a millisecond.
@@ -28,36 +24,21 @@ const scanCount, lookCount = 50, 4
 const longestPause = 5 * time.Millisecond
 
 func (t *tool) listCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "list [FLAGS] [PATTERN]",
-		Short: "list the locks on the nodes",
-		Long: `Goes through the keys of all nodes with SCAN, a few at a time and with pauses in between, and writes a line for each lock as it is found: the resource, its state (held, or partial if less than a quorum has it), how long it still lives, on how many nodes it is, the last fencing token, how many wait, and the holder's label.
-
-With a PATTERN it lists the locks whose resources match it as a whole: * stands for any text, ? for one character, [ab] for one of these, [^ab] for one that is none of these, and a backslash takes the meaning from the character behind it. Quote it, or the shell may put names of files in its place.
-
---prefix is no filter of names. Give the prefix that the locks were taken with, to which the resources are added: with another one, no fences are found and nobody who waits.
-
-On a terminal, names that are too long for it are cut, and one of less than 100 columns has no fences; redlock list | cat shows all of it. If there are no locks, standard error says so.
-
-Locks are known by the form of their tokens. Those of other libraries, which look like any other key, are not listed; redlock status shows them.
-
-The order is the nodes'. What is taken, released or extended meanwhile may be there or not, and a lock may be there twice while a node resizes its table, or stops answering.`,
-		Example: `  redlock list --prefix locks: | sort
-  redlock list 'resize#*'
-  redlock list --json | jq -r 'select(.waiting > 0) | .resource'`,
-		Args: noSecondArgument,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			pattern := "*"
-			if len(args) > 0 {
-				pattern = args[0]
-			}
-			if err := checkGlob(pattern); err != nil {
-				return err
-			}
-			return t.onNodes(nil, func(peers []*peer, _ stored.Keys) error { return t.list(cmd.Context(), peers, pattern) })
-		},
+	cmd := manual("list")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		pattern := "*"
+		switch len(args) {
+		case 0:
+		case 1:
+			pattern = args[0]
+		default:
+			return usagef("unexpected argument %q", args[1])
+		}
+		if err := checkGlob(pattern); err != nil {
+			return err
+		}
+		return t.onNodes(nil, func(peers []*peer, _ stored.Keys) error { return t.list(cmd.Context(), peers, pattern) })
 	}
-	describe(cmd, "exit", exitList)
 	return cmd
 }
 
@@ -130,7 +111,7 @@ func (l *lister) scan(ctx context.Context, at int) error {
 			}
 			l.listFound(ctx, at, l.notBefore(ctx, at, found))
 		}
-		if cursor == "0" || l.tool.out.failed() != nil {
+		if cursor == "0" || l.tool.out.err != nil {
 			return nil
 		}
 		// The nodes have at least as much time for others as they have spent on this.
@@ -159,17 +140,11 @@ func (l *lister) notBefore(ctx context.Context, at int, resources []string) []st
 }
 
 func decodeScan(answer any) (cursor string, keys []string, err error) {
-	if err, ok := answer.(redis.Error); ok {
+	parts, err := redis.Values(answer, nil) // The error may be the server's.
+	if err != nil {
 		return "", nil, err
 	}
-	parts, err := redis.Values(answer, nil)
-	if err != nil || len(parts) != 2 {
-		return "", nil, errors.New("an answer to SCAN that means nothing")
-	}
-	if cursor, err = redis.String(parts[0], nil); err != nil {
-		return "", nil, err
-	}
-	keys, err = redis.Strings(parts[1], nil)
+	_, err = redis.Scan(parts, &cursor, &keys)
 	return cursor, keys, err
 }
 
@@ -214,9 +189,6 @@ func (p *peer) locked(ctx context.Context, k stored.Keys, resources []string) ([
 	if err != nil {
 		return nil, err
 	}
-	if err, ok := answers[0].(redis.Error); ok {
-		return nil, err
-	}
 	numbers, err := redis.Ints(answers[0], nil)
 	if err != nil {
 		return nil, err
@@ -224,7 +196,7 @@ func (p *peer) locked(ctx context.Context, k stored.Keys, resources []string) ([
 	var found []string
 	for _, n := range numbers {
 		if n < 1 || n > len(resources) {
-			return nil, errors.New("an answer that means nothing")
+			return nil, errMeaningless
 		}
 		found = append(found, resources[n-1])
 	}
@@ -266,7 +238,7 @@ func (l *lister) write(v *view) {
 		l.header = true
 		printf(w, "%s", s.bold(row(columns(w), "RESOURCE", "STATE   ", "TTL", "ON", "FENCE", "WAITING", "OWNER")))
 	}
-	ttl, fence, waiting := "-", "-", "-"
+	ttl, fence, waiting, owner := "-", "-", "-", cmp.Or(j.Owner, j.Holder)
 	if j.TTLMS != nil && *j.TTLMS >= 0 {
 		ttl = shortly(msOf(*j.TTLMS))
 	}
@@ -276,15 +248,12 @@ func (l *lister) write(v *view) {
 	if j.Waiting >= 0 {
 		waiting = fmt.Sprint(j.Waiting)
 	}
-	owner := j.Owner
-	if owner == "" {
-		owner = j.Holder
-	}
 	state := fmt.Sprintf("%-8s", j.State)
 	if !j.Held {
 		state = s.yellow(state)
 	}
-	printf(w, "%s", row(columns(w), printable(j.Resource), state, ttl, fmt.Sprintf("%d/%d", j.On, len(v.sights)), fence, waiting, owner))
+	on := fmt.Sprintf("%d/%d", j.On, len(v.sights))
+	printf(w, "%s", row(columns(w), printable(j.Resource), state, ttl, on, fence, waiting, owner))
 }
 
 // wideList is the width from which on a terminal has room for the fences.
@@ -305,20 +274,55 @@ func row(width int, resource, state, ttl, on, fence, waiting, owner string) stri
 	return fmt.Sprintf("%s %s %s  %s\n", fit(resource, first), state, counts, strings.TrimRight(fit(owner, names-first), " "))
 }
 
-// shown are names that stand in one line.
-func shown(names []string) string {
-	var all []string
-	for _, name := range names {
-		all = append(all, printable(name))
+// checkGlob reports a pattern of which nobody can mean what a server makes of it: it takes what is not closed
+// for closed at the end, and matches less than was meant, or nothing. It reads a pattern as a server does.
+func checkGlob(pattern string) error {
+	if pattern == "" {
+		return usagef("empty PATTERN, which matches nothing: without one, list lists all locks")
 	}
-	return strings.Join(all, " ")
+	for i := 0; i < len(pattern); i++ {
+		switch pattern[i] {
+		case '\\':
+			if i++; i == len(pattern) {
+				return usagef(`PATTERN %q ends with a backslash: want the character behind it, or \\ for a backslash`, pattern)
+			}
+		case '[':
+			n := classLen(pattern[i:])
+			switch n {
+			case 0:
+				return usagef(`PATTERN %q: the [ at byte %d is not closed by a ]: want one, or \[ for the character`, pattern, i+1)
+			case len("[]"):
+				return usagef(`PATTERN %q: the [] at byte %d matches nothing: want characters in it, or \[\] for these two`, pattern, i+1)
+			}
+			i += n - 1
+		}
+	}
+	return nil
 }
 
-// printable is a name without what could disturb a terminal: anybody can name a key.
-func printable(name string) string {
-	quoted := fmt.Sprintf("%q", name)
-	if inner := quoted[1 : len(quoted)-1]; inner != name {
-		return quoted
+// classLen is the length of the class of characters with which a pattern begins, 0 if it is not closed. The ] is
+// none where it is the end of a range, as in [a-].
+func classLen(pattern string) int {
+	i := len("[")
+	if strings.HasPrefix(pattern, "[^") {
+		i = len("[^")
 	}
-	return name
+	for i < len(pattern) {
+		switch {
+		case pattern[i] == '\\' && i+1 < len(pattern):
+			i += 2
+		case pattern[i] == ']':
+			return i + 1
+		case i+2 < len(pattern) && pattern[i+1] == '-':
+			i += 3
+		default:
+			i++
+		}
+	}
+	return 0
+}
+
+// escapeGlob takes the meaning from what has one in a pattern.
+func escapeGlob(text string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`, `^`, `\^`).Replace(text)
 }

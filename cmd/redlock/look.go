@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strconv"
 	"sync"
@@ -71,12 +70,9 @@ const shownWaiters = 20
 // look asks all nodes about resources, and returns a view of each. Nodes are asked at the same
 // time.
 func look(ctx context.Context, peers []*peer, k stored.Keys, resources []string, waiters int) []view {
-	views := make([]view, len(resources))
+	views, requests := make([]view, len(resources)), make([]request, len(resources))
 	for i, res := range resources {
 		views[i] = view{resource: res, need: len(peers)/2 + 1, sights: make([]sight, len(peers))}
-	}
-	requests := make([]request, len(resources))
-	for i, res := range resources {
 		requests[i] = request{"EVAL", []any{lookScript, 3, k.Lock(res), k.Line(res), k.Counter(res), waiters}}
 	}
 	var wg sync.WaitGroup
@@ -104,28 +100,30 @@ func decodeSight(answer any, k stored.Keys) sight {
 	if err, ok := answer.(redis.Error); ok {
 		return sight{err: err}
 	}
-	parts, err := redis.Values(answer, nil)
-	if err != nil || len(parts) != 6 {
-		return sight{err: errors.New("an answer that means nothing")}
-	}
 	s := sight{}
-	value, _ := parts[0].([]byte)
-	s.token = string(value)
-	left, _ := parts[1].(int64)
-	s.ttl = time.Duration(left) * time.Millisecond
-	queued, _ := parts[2].(int64)
-	s.queued = int(queued)
-	fence, _ := parts[4].([]byte)
-	s.fence, _ = strconv.ParseInt(string(fence), 10, 64)
-	now, err := redis.Int64s(parts[5], nil)
-	line, _ := redis.ByteSlices(parts[3], nil)
-	for i := 0; err == nil && len(now) == 2 && i+1 < len(line); i += 2 {
-		since, _ := strconv.ParseFloat(string(line[i+1]), 64)
+	var left int64
+	var fence string
+	var line []string
+	var now []int64
+	parts, err := redis.Values(answer, nil)
+	if err == nil {
+		_, err = redis.Scan(parts, &s.token, &left, &s.queued, &line, &fence, &now)
+	}
+	if err != nil || len(now) != 2 {
+		return sight{err: errMeaningless}
+	}
+	s.ttl = msOf(left)
+	s.fence, _ = strconv.ParseInt(fence, 10, 64)
+	for i := 0; i+1 < len(line); i += 2 {
+		since, _ := strconv.ParseFloat(line[i+1], 64)
 		waited := time.Duration(float64(now[0])*1e6+float64(now[1])-since) * time.Microsecond
-		s.waiters = append(s.waiters, waiter{k.Waiter(string(line[i])), max(waited, 0)})
+		s.waiters = append(s.waiters, waiter{k.Waiter(line[i]), max(waited, 0)})
 	}
 	return s
 }
+
+// errMeaningless is the error of an answer that no server gives.
+var errMeaningless = errors.New("an answer that means nothing")
 
 // A holding is a token that holds a resource, and on how many nodes.
 type holding struct {
@@ -220,32 +218,4 @@ func (v *view) waiters() []waiterJSON {
 	}
 	slices.SortFunc(all, func(a, b waiterJSON) int { return int(b.WaitedMS - a.WaitedMS) })
 	return all
-}
-
-// who names a holder: by its label, and by a digest of its token, which is not the token.
-func who(token string) string {
-	if owner := stored.Owner(token); owner != "" {
-		return fmt.Sprintf("%q (%s)", owner, stored.Holder(token))
-	}
-	return stored.Holder(token)
-}
-
-// lasting says how long a key lives.
-func lasting(ttl time.Duration) string {
-	if ttl < 0 {
-		return "without expiry"
-	}
-	return "for " + shortly(ttl)
-}
-
-// shortly is a duration for people.
-func shortly(d time.Duration) string {
-	switch {
-	case d >= time.Minute:
-		return d.Round(time.Second).String()
-	case d >= time.Second:
-		return d.Round(100 * time.Millisecond).String()
-	default:
-		return d.Round(time.Millisecond).String()
-	}
 }

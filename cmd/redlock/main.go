@@ -37,8 +37,8 @@ func execute(ctx context.Context, args []string, in io.Reader, out, errOut io.Wr
 	root.SetErr(errOut)
 	completionNeedsShell(root) // It notes where to write.
 	cmd, err := root.ExecuteContextC(ctx)
-	if failed := t.out.failed(); failed != nil {
-		err = failed
+	if t.out.err != nil {
+		err = t.out.err
 	}
 	if err == nil {
 		return t.status

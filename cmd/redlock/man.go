@@ -5,27 +5,14 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 )
 
 // manCommand is "redlock man", whose output the packages install.
 func (t *tool) manCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "man",
-		Short: "print the man page",
-		Long: `Prints the manual of all commands as a man page, which the packages of redlock install. It says what 'redlock help' says.
-
-It asks no node.`,
-		Example: `  redlock man | man -l -
-
-  # If redlock does not come from a package:
-  redlock man >/usr/local/share/man/man1/redlock.1`,
-		Args: noArguments,
-		// Whatever the environment says of nodes.
-		PersistentPreRun: func(*cobra.Command, []string) {},
-		Run:              func(cmd *cobra.Command, _ []string) { writeMan(t.out, cmd.Root()) },
-	}
-	describe(cmd, "exit", `0    always`)
+	cmd := manual("man")
+	cmd.Args = noArguments
+	cmd.PersistentPreRun = func(*cobra.Command, []string) {} // Whatever the environment says of nodes.
+	cmd.Run = func(cmd *cobra.Command, _ []string) { writeMan(t.out, cmd.Root()) }
 	return cmd
 }
 
@@ -41,84 +28,62 @@ func writeMan(w io.Writer, root *cobra.Command) {
 			printf(w, "\\fBredlock\\fR %s\n", roff(manUse(c)))
 		}
 	}
-	printf(w, ".fi\n.SH DESCRIPTION\n")
-	manText(w, root.Long)
-	printf(w, ".SH COMMANDS\n")
+	printf(w, ".fi\n")
+	page := manPage{Writer: w}
+	page.title("Description")
+	page.text(root.Long)
+	page.title("Commands")
 	for _, c := range commands {
-		manOf(w, c)
+		printf(w, ".SS redlock %s\n", roff(manUse(c)))
+		part := manPage{w, true}
+		part.text(c.Long)
+		writeOptions(part, "Options", ownFlags(c))
+		writeRest(part, c)
 	}
-	printf(w, ".SH GLOBAL OPTIONS\n")
-	manFlags(w, root.PersistentFlags())
-	printf(w, ".SH ENVIRONMENT\n")
-	manText(w, root.Annotations["env"])
-	printf(w, ".SH EXIT STATUS\n")
-	manTable(w, root.Annotations["exit"])
-	printf(w, ".SH EXAMPLES\n")
-	manExample(w, root.Example)
-}
-
-// manOf writes the part of one command.
-func manOf(w io.Writer, cmd *cobra.Command) {
-	section := func(title string) { printf(w, ".PP\n.B %s\n", title) }
-	printf(w, ".SS redlock %s\n", roff(manUse(cmd)))
-	manText(w, cmd.Long)
-	if own := ownFlags(cmd); own.HasAvailableFlags() {
-		section("Options")
-		manFlags(w, own)
-	}
-	if text := cmd.Annotations["env"]; text != "" {
-		section("Environment")
-		manText(w, text)
-	}
-	if text := cmd.Annotations["exit"]; text != "" {
-		section("Exit status")
-		manTable(w, text)
-	}
-	if cmd.Example != "" {
-		section("Examples")
-		manExample(w, cmd.Example)
-	}
+	writeOptions(page, "Global options", root.PersistentFlags())
+	writeRest(page, root)
 }
 
 // manUse is how a command is called.
 func manUse(cmd *cobra.Command) string {
-	var names []string
+	use, between := cmd.Use, " "
 	for _, c := range cmd.Commands() {
-		names = append(names, c.Name())
+		use, between = use+between+c.Name(), "|"
 	}
-	if len(names) == 0 {
-		return cmd.Use
-	}
-	return cmd.Use + " " + strings.Join(names, "|")
+	return use
 }
 
-func manFlags(w io.Writer, flags *pflag.FlagSet) {
-	flags.VisitAll(func(f *pflag.Flag) {
-		if f.Hidden {
-			return
-		}
-		name, value, usage := flagHelp(f)
-		if value = roff(value); value != "" {
-			value = " \\fI" + value + "\\fR"
-		}
-		printf(w, ".TP\n\\fB%s\\fR%s\n%s\n", roff(name), value, roff(usage))
-	})
+// A manPage is the form of a man page, or of the part of it that is about one command.
+type manPage struct {
+	io.Writer
+
+	part bool
 }
 
-func manText(w io.Writer, text string) {
-	for paragraph := range strings.SplitSeq(text, "\n\n") {
-		printf(w, ".PP\n%s\n", roff(strings.Join(strings.Fields(paragraph), " ")))
+func (w manPage) title(text string) {
+	if w.part {
+		printf(w, ".PP\n.B %s\n", text)
+		return
 	}
+	printf(w, ".SH %s\n", strings.ToUpper(text))
 }
 
-func manTable(w io.Writer, text string) {
-	for line := range strings.Lines(text) {
-		word, meaning := tableRow(line)
-		printf(w, ".TP 10\n%s\n%s\n", roff(word), roff(meaning))
+func (w manPage) text(paragraphs string) {
+	for paragraph := range strings.SplitSeq(paragraphs, "\n\n") {
+		printf(w, ".PP\n%s\n", roff(joined(paragraph)))
 	}
 }
 
-func manExample(w io.Writer, text string) {
+func (w manPage) flag(name, value, usage string) {
+	if value != "" {
+		value = " \\fI" + roff(value) + "\\fR"
+	}
+	printf(w, ".TP\n\\fB%s\\fR%s\n%s\n", roff(name), value, roff(usage))
+}
+
+func (w manPage) row(word, meaning string) { printf(w, ".TP 10\n%s\n%s\n", roff(word), roff(meaning)) }
+
+func (w manPage) example(text string) {
 	printf(w, ".PP\n.RS 2\n.nf\n")
 	for line := range strings.Lines(text) {
 		printf(w, "%s\n", roff(strings.TrimSpace(line)))
@@ -135,4 +100,5 @@ func roff(line string) string {
 	return line
 }
 
-var roffCharacters = strings.NewReplacer(`\`, `\e`, "-", `\-`, "'", `\(aq`, "`", `\(ga`, "^", `\(ha`, "~", `\(ti`, `"`, `\(dq`)
+var roffCharacters = strings.NewReplacer(
+	`\`, `\e`, "-", `\-`, "'", `\(aq`, "`", `\(ga`, "^", `\(ha`, "~", `\(ti`, `"`, `\(dq`)

@@ -51,16 +51,14 @@ func (g *globalFlags) nodeList(more ...redis.DialOption) ([]redlock.Node, error)
 
 // addresses are those of the nodes.
 func (g *globalFlags) addresses() ([]string, error) {
-	var addrs []string
 	switch {
 	case g.nodes != "" && g.nodesFile != "" && !g.nodesFromEnv:
 		return nil, usagef("--nodes and --nodes-file: give one of them")
 	case g.nodes != "":
-		var err error
-		if addrs, err = g.listed(); err != nil {
-			return nil, err
-		}
-	case g.nodesFile != "":
+		return g.listed()
+	}
+	var addrs []string
+	if g.nodesFile != "" {
 		text, err := os.ReadFile(g.nodesFile)
 		if err != nil {
 			return nil, usagef("--nodes-file: %w", err)
@@ -114,24 +112,19 @@ func refuseCredentials(addrs []string) error {
 // refuseCleartext is about options of TLS without TLS. Whoever gives one of them takes the connections
 // for encrypted, and the password would go over the network as it is.
 func (g *globalFlags) refuseCleartext(addrs []string) error {
-	if g.tls {
-		return nil
-	}
 	given := ""
-	for _, f := range []struct {
-		name string
-		set  bool
-	}{
-		{"tls-ca", g.tlsCA != ""},
-		{"tls-cert", g.tlsCert != ""},
-		{"tls-server-name", g.tlsServerName != ""},
-		{"tls-insecure", g.tlsInsecure},
-	} {
-		if f.set && given == "" {
-			given = f.name
-		}
-	}
-	if given == "" {
+	switch {
+	case g.tls:
+		return nil
+	case g.tlsCA != "":
+		given = "tls-ca"
+	case g.tlsCert != "":
+		given = "tls-cert"
+	case g.tlsServerName != "":
+		given = "tls-server-name"
+	case g.tlsInsecure:
+		given = "tls-insecure"
+	default:
 		return nil
 	}
 	for _, addr := range addrs {
@@ -152,8 +145,7 @@ func (g *globalFlags) login() ([]redis.DialOption, error) {
 		if err != nil {
 			return nil, usagef("--password-file: %w", err)
 		}
-		line, _, _ := strings.Cut(string(text), "\n")
-		if password = strings.TrimSuffix(line, "\r"); password == "" {
+		if password = firstLine(text); password == "" {
 			return nil, usagef("--password-file: the first line of %s is empty", g.passwordFile)
 		}
 	}
@@ -168,6 +160,11 @@ func (g *globalFlags) login() ([]redis.DialOption, error) {
 		opts = append(opts, redis.DialUsername(g.user))
 	}
 	return opts, nil
+}
+
+func firstLine(text []byte) string {
+	line, _, _ := strings.Cut(string(text), "\n")
+	return strings.TrimSuffix(line, "\r")
 }
 
 func (g *globalFlags) tlsOptions() ([]redis.DialOption, error) {
@@ -230,17 +227,11 @@ func (g *globalFlags) options() []redlock.Option {
 }
 
 // asUsage makes a usage error of what the library says of an argument.
-func asUsage(err error) error {
-	return usageError{errors.New(messageOf(err))}
-}
+func asUsage(err error) error { return usagef("%s", messageOf(err)) }
 
 // invalid reports whether the library has refused an argument, before any I/O: there are no
 // votes, and nothing has ended the call.
 func invalid(err error) bool {
-	for _, known := range []error{redlock.ErrTaken, redlock.ErrNoQuorum, redlock.ErrLost, redlock.ErrClosed, errWithinPermit} {
-		if errors.Is(err, known) {
-			return false
-		}
-	}
-	return true
+	known := []error{redlock.ErrTaken, redlock.ErrNoQuorum, redlock.ErrLost, redlock.ErrClosed, errWithinPermit}
+	return !slices.ContainsFunc(known, func(k error) bool { return errors.Is(err, k) })
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -35,7 +36,11 @@ func (t *tool) onNodes(resources []string, do func(peers []*peer, k stored.Keys)
 	if err != nil {
 		return err
 	}
-	defer closePeers(peers)
+	defer func() {
+		for _, p := range peers {
+			p.close()
+		}
+	}()
 	k := stored.Keys{Prefix: t.global.prefix}
 	if err := checkResources(k, resources); err != nil {
 		return err
@@ -59,12 +64,6 @@ func (g *globalFlags) peers() ([]*peer, error) {
 		return nil, asUsage(err)
 	}
 	return peers, r.Close(context.Background())
-}
-
-func closePeers(peers []*peer) {
-	for _, p := range peers {
-		p.close()
-	}
 }
 
 func (p *peer) close() {
@@ -109,7 +108,7 @@ func isTimeout(err error) bool {
 // refusedPing reports whether a user has no right to PING, and otherwise is logged in.
 func refusedPing(err error) bool {
 	var reply redis.Error
-	return errors.As(err, &reply) && len(reply) > 6 && reply[:6] == "NOPERM"
+	return errors.As(err, &reply) && strings.HasPrefix(string(reply), "NOPERM")
 }
 
 // A request is one command.
@@ -162,4 +161,50 @@ func (p *peer) exchange(ctx context.Context, requests []request) ([]any, error) 
 		}
 	}
 	return answers, nil
+}
+
+// checkResources reports a resource that none can be.
+func checkResources(k stored.Keys, resources []string) error {
+	for _, res := range resources {
+		if res == "" {
+			return usagef("empty resource in %q", resources)
+		}
+		if _, ok := k.Resource(k.Lock(res)); !ok {
+			return usagef("resource %q: keys with %q are reserved", res, stored.Reserved)
+		}
+	}
+	return nil
+}
+
+// tellSets tells people of programs that share one of the nodes, but were given other ones than the tool. It leaves
+// the nodes no note of the tool's own.
+func (t *tool) tellSets(ctx context.Context, peers []*peer, k stored.Keys) {
+	names, answers := make([]string, len(peers)), make([]string, len(peers))
+	var all sync.WaitGroup
+	for i, p := range peers {
+		names[i] = p.node.Name
+		all.Go(func() {
+			name, args := k.NotesCommand()
+			if got, err := p.do(ctx, request{name, args}); err == nil {
+				answers[i], _ = redis.String(got[0], nil) // Nothing where it is not allowed, or not known.
+			}
+		})
+	}
+	all.Wait()
+	for _, d := range stored.SetDifferences(t.global.setName, names, answers) {
+		t.note(oneLine(d.String()))
+	}
+}
+
+// oneLine is a text with names that others have given.
+func oneLine(text string) string { return harmless(strings.ReplaceAll(text, "\n", " ")) }
+
+// tellSet is the hook of a redlock run, for the same.
+func (t *tool) tellSet(e redlock.Event) {
+	switch e.Kind {
+	case redlock.EventSetsDiffer:
+		t.note(oneLine(e.Set.String()))
+	case redlock.EventSetsAgree:
+		t.note("this set of nodes no longer differs from that of " + oneLine(e.Set.Who))
+	}
 }

@@ -24,18 +24,11 @@ func permitsFlag(cmd *cobra.Command, k *int, usage string) {
 	cmd.Flags().Lookup("permits").DefValue = ""
 }
 
-// checkPermits checks --permits, if it is given.
-func checkPermits(cmd *cobra.Command, k int) error {
+// checkPermits checks --permits, if it is given. A command that takes or releases one permit has so many resources, 0
+// for others.
+func checkPermits(cmd *cobra.Command, k, resources int) error {
 	if cmd.Flags().Changed("permits") && (k < 1 || k > semaphore.MaxPermits) {
 		return usagef("--permits %d: must be from 1 to %d", k, semaphore.MaxPermits)
-	}
-	return nil
-}
-
-// checkOnePermit is checkPermits of a command that takes or releases one permit, which has so many resources.
-func checkOnePermit(cmd *cobra.Command, k, resources int) error {
-	if err := checkPermits(cmd, k); err != nil {
-		return err
 	}
 	if k > 0 && resources > 1 {
 		return usagef("--permits with %d resources: want one, the semaphore's name", resources)
@@ -134,15 +127,11 @@ func onePermit(name string, k int) string {
 	return fmt.Sprintf("one of the %d permits of %s", k, printable(name))
 }
 
-// showPermits writes the permits of a semaphore, as text or JSON. views are those of its slots.
+// showPermits writes the permits of a semaphore, whose slots the views are of.
 func (t *tool) showPermits(w io.Writer, views []view) {
-	if t.global.json {
-		for i := range views {
-			writeJSON(w, views[i].json())
-		}
-		return
-	}
+	s := t.styleFor(w)
 	held, unknown := 0, ""
+	var lines table
 	for i := range views {
 		switch views[i].exit() {
 		case exitOK:
@@ -150,13 +139,9 @@ func (t *tool) showPermits(w io.Writer, views []view) {
 		case exitNoQuorum:
 			unknown = ", or more: too few nodes answer"
 		}
+		lines.add(fmt.Sprint("slot ", i), views[i].summary(s))
 	}
-	s := t.styleFor(w)
-	t.foldf(w, "%s  %d of %s held%s\n", s.bold(printable(views[0].semaphore)), held, count(len(views), "permit"), unknown)
-	width := len(strconv.Itoa(len(views) - 1))
-	for i := range views {
-		t.foldf(w, "  slot %-*d  %s\n", width, i, views[i].summary(s))
-	}
+	t.foldf(w, "%s  %d of %s held%s\n%s", s.bold(printable(views[0].semaphore)), held, count(len(views), "permit"), unknown, &lines)
 	for _, n := range views[len(views)-1].sights {
 		if n.err != nil {
 			t.foldf(w, "  %s  %s\n", n.node, n.text(s, ""))
@@ -174,20 +159,6 @@ func lookAtPermits(ctx context.Context, peers []*peer, k stored.Keys, name strin
 		views[i].semaphore, views[i].slot = name, i
 	}
 	return views
-}
-
-// statusOfPermits is redlock status --permits.
-func (t *tool) statusOfPermits(ctx context.Context, peers []*peer, k stored.Keys, names []string, permits int) (code int) {
-	for _, name := range names {
-		views := lookAtPermits(ctx, peers, k, name, permits)
-		t.showPermits(t.out, views)
-		t.showNextSteps(t.out, views)
-		for i := range views {
-			code = max(code, views[i].exit())
-		}
-	}
-	t.tellSets(ctx, peers, k)
-	return code
 }
 
 // heldSlot finds a slot that is held, of any semaphore of that name, however many permits it has.

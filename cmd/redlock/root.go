@@ -36,37 +36,15 @@ type globalFlags struct {
 
 // rootCommand returns the command line of the tool.
 func (t *tool) rootCommand() *cobra.Command {
-	root := &cobra.Command{
-		Use:   "redlock",
-		Short: "lock resources over N independent Redis masters",
-		Long: `redlock locks resources over N independent Redis (or Valkey) masters: a resource is locked while more
-than half of them store the lock. So it goes on working while a minority of them is down, and one of them that
-fails costs nobody exclusion. A lock is a lease: it ends after its ttl, whatever becomes of its holder.
-
-The nodes are given by --nodes, or, for all commands at once, by REDLOCK_NODES. All who lock a resource must be
-given the same nodes and the same prefix.`,
-		Example: `  # One crontab on several machines; the job runs on one of them, at most once in 50 s:
-  REDLOCK_NODES=10.0.0.1:6379,10.0.0.2:6379,10.0.0.3:6379
-  * * * * *  /usr/bin/redlock run --quiet --wait 20s --at-least 50s report -- /usr/local/bin/report
-
-  # Who holds it?
-  export REDLOCK_NODES=10.0.0.1:6379,10.0.0.2:6379,10.0.0.3:6379
-  redlock status report
-
-  # Are these nodes fit for it?
-  redlock check`,
-		Version:                    versionText(),
-		Args:                       noArguments,
-		SilenceErrors:              true,
-		SilenceUsage:               true,
-		SuggestionsMinimumDistance: 2,
-		PersistentPreRunE:          func(cmd *cobra.Command, _ []string) error { return t.readEnvironment(cmd.Root()) },
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := cmd.Help(); err != nil {
-				return err
-			}
-			return ended(exitUsage)
-		},
+	root := manual("redlock")
+	root.Version, root.Args = versionText(), noArguments
+	root.SilenceErrors, root.SilenceUsage, root.SuggestionsMinimumDistance = true, true, 2
+	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return t.readEnvironment(cmd.Root()) }
+	root.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := cmd.Help(); err != nil {
+			return err
+		}
+		return ended(exitUsage)
 	}
 	t.addGlobalFlags(root.PersistentFlags())
 	root.SetFlagErrorFunc(flagError)
@@ -75,8 +53,6 @@ given the same nodes and the same prefix.`,
 	cobra.EnableCommandSorting = false
 	root.AddCommand(t.commands()...)
 	root.SetHelpCommand(t.helpCommand(root))
-	describe(root, "exit", exitGeneral)
-	describe(root, "env", environmentHelp)
 	return root
 }
 
@@ -126,17 +102,11 @@ func (t *tool) readEnvironment(root *cobra.Command) error {
 		if !ok || value == "" || f.Changed || f.Name == "json" || failed != nil {
 			return
 		}
-		switch f.Name {
-		case "nodes":
-			if root.PersistentFlags().Changed("nodes-file") {
-				return // The command line wins over the environment.
-			}
-			t.global.nodesFromEnv = true
-		case "nodes-file":
-			if root.PersistentFlags().Changed("nodes") {
-				return
-			}
+		instead := map[string]string{"nodes": "nodes-file", "nodes-file": "nodes"}[f.Name]
+		if instead != "" && root.PersistentFlags().Changed(instead) {
+			return // The command line wins over the environment.
 		}
+		t.global.nodesFromEnv = t.global.nodesFromEnv || f.Name == "nodes"
 		if err := f.Value.Set(value); err != nil {
 			// Without the value: it may be a secret under the wrong name.
 			failed = usagef("%s: not a valid value for --%s", envName(f.Name), f.Name)
@@ -162,16 +132,12 @@ func noArguments(cmd *cobra.Command, args []string) error {
 	return usagef("unexpected argument %q", args[0])
 }
 
-func noSecondArgument(_ *cobra.Command, args []string) error {
-	if len(args) > 1 {
-		return usagef("unexpected argument %q", args[1])
+// some wants at least one of such things to be named.
+func some(thing string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return usagef("no %s is named", thing)
+		}
+		return nil
 	}
-	return nil
-}
-
-func someResources(_ *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return usagef("no resource is named")
-	}
-	return nil
 }

@@ -17,17 +17,6 @@ import (
 	"github.com/seed6c881748/redlock/redlock"
 )
 
-const exitRun = `0-255   the command's own. If a signal has ended it, redlock ends by the same signal (INT, TERM, HUP, KILL), or with 128 and the signal's number
-64      usage: the command line or the environment is wrong; the command was not run
-69      no quorum: too many nodes did not answer; the command was not run
-70      something else failed; the command was not run
-75      taken: somebody else has the lock, or no permit is free; the command was not run
-79      lost: the lock was lost while the command ran, and the command was ended, or it had ended by itself and somebody else may have had the lock meanwhile, or it was too late to start it
-126     the command cannot be run
-127     there is no such command`
-
-const envRun = `The command finds in its environment REDLOCK_RESOURCES (the resources, one on a line), REDLOCK_TOKEN (the lock's token, which is what it takes to release the lock: a secret), REDLOCK_HOLDERS (digests of the tokens of this lock and of those around it, by which a redlock run within the command does not wait for itself) and, with --fence, REDLOCK_FENCE (the fencing token, a number that grows with every lock of the resource). With --permits, REDLOCK_SLOT is the number of its permit, from 0 to K-1, and REDLOCK_RESOURCES the lock that the permit is: NAME#3 for slot 3.`
-
 // minTTL is the shortest ttl of redlock run: with less there is no time to end a command in.
 const minTTL = time.Second
 
@@ -48,47 +37,20 @@ type runFlags struct {
 
 func (t *tool) runCommand() *cobra.Command {
 	f := &runFlags{}
-	cmd := &cobra.Command{
-		Use:   "run [FLAGS] RESOURCE… -- COMMAND [ARGUMENT…]",
-		Short: "run a command under a lock",
-		Long: `Takes the lock, runs the command, keeps the lock for as long as the command runs, and releases it. With several resources it takes all of them or none.
-
-With --permits K, up to K commands run at a time under one name, on all machines together: it takes one of K permits instead of the lock. A permit is a lock on one of the slots NAME#0 to NAME#K-1, so all that is said of the lock holds for it. The nodes do not store K: all callers must give the same number. While they differ, the largest counts.
-
-The command has standard input, output and error, the terminal and the working directory of redlock, and a process group of its own. redlock forwards INT, TERM, HUP, QUIT, USR1, USR2 and CONT to that group. The lock is held until no process of the group is left: also for what the command leaves running in the background.
-
-If the lock cannot be kept, because too few nodes answer, the group gets SIGTERM while the lock still has --kill-after to live, and SIGKILL if it is not gone by then: before anybody else can have the lock. This is so, too, if redlock itself is killed or stopped: a second process watches over it. A process that has left the group (setsid), or runs as another user, is out of reach.
-
-On a terminal, what stops the command (Ctrl-Z, or SIGSTOP) stops redlock, too. While they are stopped the lock is not extended: when it ends, so does the command.`,
-		Example: `  # A job of several machines with the same crontab: one of them runs it, the others exit with 75. The lock is kept
-  # for 50 s even if the job takes 1 s, or fails, so that a machine whose clock is late finds it taken. The others
-  # wait for 20 s, as whoever comes first may get no lock in the end. cron knows no exported REDLOCK_NODES, and mails
-  # what anybody writes: hence the first line, and --quiet.
-  REDLOCK_NODES=10.0.0.1:6379,10.0.0.2:6379,10.0.0.3:6379
-  * * * * *  /usr/bin/redlock run --quiet --wait 20s --at-least 50s report -- /usr/local/bin/report
-
-  # Wait for at most five minutes:
-  redlock run --wait 5m deploy/web -- ./deploy.sh
-
-  # At most five at a time, on all machines:
-  redlock run --permits 5 resize -- sh -c './resize --worker "$REDLOCK_SLOT"'
-
-  # Two resources, with a fencing token for the database to check:
-  redlock run --fence account/7 account/9 -- sh -c './transfer --fence "$REDLOCK_FENCE"'`,
-		Args: func(cmd *cobra.Command, args []string) error { return checkRunArgs(cmd.ArgsLenAtDash(), args) },
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := f.complete(cmd.Flags().Changed, t.global.quarantine); err != nil {
-				return err
-			}
-			at := cmd.ArgsLenAtDash()
-			if err := checkOnePermit(cmd, f.permits, at); err != nil {
-				return err
-			}
-			if f.limitKillAfter(t.global.nodeTimeout) && !f.quiet {
-				t.note(fmt.Sprintf("--kill-after is %s: more of a ttl of %v would leave no time for extensions that fail", shortly(f.killAfter), f.ttl))
-			}
-			return t.run(cmd.Context(), f, args[:at], args[at:])
-		},
+	cmd := manual("run")
+	cmd.Args = func(cmd *cobra.Command, args []string) error { return checkRunArgs(cmd.ArgsLenAtDash(), args) }
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := f.complete(cmd.Flags().Changed, t.global.quarantine); err != nil {
+			return err
+		}
+		at := cmd.ArgsLenAtDash()
+		if err := checkPermits(cmd, f.permits, at); err != nil {
+			return err
+		}
+		if f.limitKillAfter(t.global.nodeTimeout) && !f.quiet {
+			t.note(fmt.Sprintf("--kill-after is %s: more of a ttl of %v would leave no time for extensions that fail", shortly(f.killAfter), f.ttl))
+		}
+		return t.run(cmd.Context(), f, args[:at], args[at:])
 	}
 	fs := cmd.Flags()
 	fs.SortFlags = false
@@ -101,8 +63,6 @@ On a terminal, what stops the command (Ctrl-Z, or SIGSTOP) stops redlock, too. W
 	fs.BoolVar(&f.quiet, "quiet", false, "say nothing if the lock is taken, waited for, or if its release cannot be confirmed. The exit code is the same, and all other errors are told: usage, no quorum, a lock that was lost. What the command writes is its own")
 	fs.StringVar(&f.owner, "owner", ownerLabel(os.Getpid()), "the `LABEL` that others are shown as the holder")
 	fs.Lookup("owner").DefValue = "HOST/PID"
-	describe(cmd, "exit", exitRun)
-	describe(cmd, "env", envRun)
 	return cmd
 }
 
@@ -297,4 +257,67 @@ func (t *tool) outcome(end ending, released error, quiet bool) error {
 	}
 	t.status = end.status()
 	return nil
+}
+
+// The command must be told to end while the lock still has the time of --kill-after and a margin to
+// live, so it is not the ttl that extensions have, but what is left of it by then: the leeway. Three of
+// them begin in it, a quarter of it apart, and the last one has a quarter for its answer. So two that
+// fail can be made up for. KeepAlive alone goes by the ttl: its first one may come too late.
+const triesOfLeeway = 4
+
+// margin is how long before the end of its lock a command must be gone.
+func (f *runFlags) margin() time.Duration { return min(500*time.Millisecond, f.ttl/10) }
+
+// leeway is the time from an extension to SIGTERM, if none follows. A fiftieth is more than the drift.
+func (f *runFlags) leeway() time.Duration { return f.ttl - f.ttl/50 - f.margin() - f.killAfter }
+
+// limitKillAfter limits --kill-after to what leaves each extension of the leeway its node timeout, and
+// reports whether it has. A quarter of the ttl is always allowed.
+func (f *runFlags) limitKillAfter(nodeTimeout time.Duration) bool {
+	most := max(f.killAfter+f.leeway()-triesOfLeeway*nodeTimeout, f.ttl/4)
+	if f.killAfter <= most {
+		return false
+	}
+	f.killAfter = most
+	return true
+}
+
+// An extender extends a lock in time for its command to go on. A nil one does not. It does not wait for
+// answers: one that is lost does not hold up the next.
+type extender struct {
+	lock *redlock.Lock
+	ttl  time.Duration
+	pace time.Duration
+	due  time.Time // of the next extension
+}
+
+// newExtender returns the extender of a lock that was just taken.
+func (f *runFlags) newExtender(lock *redlock.Lock) *extender {
+	pace := f.leeway() / triesOfLeeway
+	told := lock.Until().Add(-f.margin() - f.killAfter)
+	return &extender{lock, f.ttl, pace, told.Add(-(triesOfLeeway - 1) * pace)}
+}
+
+// look extends the lock if it is time. ctx is that of KeepAlive.
+func (e *extender) look(ctx context.Context, now time.Time) {
+	if e == nil || now.Before(e.due) {
+		return
+	}
+	e.due = now.Add(e.pace)
+	go func() { _ = e.lock.Extend(ctx, e.ttl) }() // KeepAlive notices a loss.
+}
+
+// next is when it will be, but not later than at.
+func (e *extender) next(at time.Time) time.Time {
+	if e == nil {
+		return at
+	}
+	return earlier(at, e.due)
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
 }

@@ -44,6 +44,13 @@ func groupOf(t *testing.T, p *process) int {
 	return group
 }
 
+// startGroup runs a script for a shell under the lock x, which says which group it is.
+func startGroup(t *testing.T, c *testcluster.Cluster, script string, flags ...string) (p *process, group int) {
+	t.Helper()
+	p = start(t, c, append(append([]string{"run"}, flags...), "x", "--", "sh", "-c", script)...)
+	return p, groupOf(t, p)
+}
+
 // waitGone waits until no process of a group is left, and returns when one was seen last.
 func waitGone(t *testing.T, group int) (seen time.Time) {
 	t.Helper()
@@ -142,7 +149,7 @@ func TestRunForwardsSignals(t *testing.T) {
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2} {
 		t.Run(sig.String(), func(t *testing.T) {
 			script := fmt.Sprintf(`trap 'echo caught; exit 7' %d; echo ready; while :; do sleep 0.05; done`, int(sig))
-			p := start(t, c, runArgs("x", "--", "sh", "-c", script)...)
+			p := start(t, c, "run", "x", "--", "sh", "-c", script)
 			p.waitFor("ready")
 			require.NoError(t, p.cmd.Process.Signal(sig))
 			assert.Equal(t, 7, p.wait(), "%s", p.errOut)
@@ -150,15 +157,14 @@ func TestRunForwardsSignals(t *testing.T) {
 		})
 	}
 	t.Run("to all of the group", func(t *testing.T) {
-		p := start(t, c, runArgs("x", "--", "sh", "-c", `sleep 600 & echo group $$; wait`)...)
-		group := groupOf(t, p)
+		p, group := startGroup(t, c, `sleep 600 & echo group $$; wait`)
 		require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
 		p.wait()
 		waitGone(t, group)
 		assert.False(t, p.cmd.ProcessState.Success())
 	})
 	t.Run("that the command ignores", func(t *testing.T) {
-		p := start(t, c, runArgs("x", "--", "sh", "-c", `trap '' TERM; echo ready; sleep 1; exit 5`)...)
+		p := start(t, c, "run", "x", "--", "sh", "-c", `trap '' TERM; echo ready; sleep 1; exit 5`)
 		p.waitFor("ready")
 		require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
 		assert.Equal(t, 5, p.wait(), "%s", p.errOut)
@@ -170,13 +176,10 @@ func TestRunForwardsSignalsToOneThatIsStopped(t *testing.T) {
 	t.Parallel()
 	c := testcluster.RunServers(t, 3)
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT} {
-		t.Run(sig.String(), func(t *testing.T) {
-			script := fmt.Sprintf(`trap 'exit 7' %d; echo group $$; while :; do sleep 0.05; done`, int(sig))
-			p := start(t, c, runArgs(sig.String(), "--", "sh", "-c", script)...)
-			require.NoError(t, syscall.Kill(-groupOf(t, p), syscall.SIGSTOP))
-			require.NoError(t, p.cmd.Process.Signal(sig))
-			assert.Equal(t, 7, p.wait(), "%s", p.errOut)
-		})
+		p, group := startGroup(t, c, fmt.Sprintf(`trap 'exit 7' %d; echo group $$; while :; do sleep 0.05; done`, int(sig)))
+		require.NoError(t, syscall.Kill(-group, syscall.SIGSTOP))
+		require.NoError(t, p.cmd.Process.Signal(sig))
+		assert.Equal(t, 7, p.wait(), "%v: %s", sig, p.errOut)
 	}
 }
 
@@ -186,8 +189,7 @@ func TestRunForksAndExits(t *testing.T) {
 	c := testcluster.RunServers(t, 3)
 	file := filepath.Join(t.TempDir(), "done")
 	script := fmt.Sprintf(`(while [ ! -e %s ]; do sleep 0.05; done) & echo group $$; exit 3`, file)
-	p := start(t, c, runArgs("x", "--", "sh", "-c", script)...)
-	group := groupOf(t, p)
+	p, group := startGroup(t, c, script)
 	eventually(t, func() bool { return errors.Is(syscall.Kill(group, 0), syscall.ESRCH) }, "the end of the command itself")
 	require.NoError(t, syscall.Kill(-group, 0))
 	onAllNodes(t, c, "x")
@@ -200,8 +202,7 @@ func TestRunForksAndExits(t *testing.T) {
 func TestRunMajorityFrozen(t *testing.T) {
 	t.Parallel()
 	c := testcluster.RunServers(t, 3)
-	p := start(t, c, runArgs("--ttl", shortTTL.String(), "x", "--", "sh", "-c", stubborn)...)
-	group := groupOf(t, p)
+	p, group := startGroup(t, c, stubborn, "--ttl", shortTTL.String())
 	free := freezeAfterExtension(t, c)
 	seen := waitGone(t, group)
 	assert.Truef(t, seen.Before(free), "the command was there %v after the keys could have expired", seen.Sub(free))
@@ -241,8 +242,7 @@ func TestRunTellsTheCommandFirst(t *testing.T) {
 	t.Parallel()
 	c := testcluster.RunServers(t, 3)
 	script := `trap 'echo told; sleep 0.2; echo tidy; exit 0' TERM; echo group $$; while :; do sleep 0.05; done`
-	p := start(t, c, "run", "--node-timeout", "2s", "--connect-timeout", "20s", "--ttl", "20s", "--kill-after", "10s", "x", "--", "sh", "-c", script)
-	groupOf(t, p)
+	p, _ := startGroup(t, c, script, "--node-timeout", "2s", "--connect-timeout", "20s", "--ttl", "20s", "--kill-after", "10s")
 	freeze(t, c)
 	assert.Equal(t, exitLost, p.wait(), "%s", p.errOut)
 	assert.Contains(t, p.out.String(), "told\ntidy\n")
@@ -253,8 +253,7 @@ func TestRunLockBroken(t *testing.T) {
 	t.Parallel()
 	const ttl = 20 * time.Second
 	c := testcluster.RunServers(t, 3)
-	p := start(t, c, runArgs("--ttl", ttl.String(), "--kill-after", "100ms", "x", "--", "sh", "-c", stubborn)...)
-	group := groupOf(t, p)
+	p, group := startGroup(t, c, stubborn, "--ttl", ttl.String(), "--kill-after", "100ms")
 	begun := time.Now()
 	for _, node := range c.Nodes {
 		require.NoError(t, node.Set("x", "another", time.Minute))
@@ -267,12 +266,11 @@ func TestRunLockBroken(t *testing.T) {
 func TestRunKilled(t *testing.T) {
 	t.Parallel()
 	c := testcluster.RunServers(t, 3)
-	p := start(t, c, runArgs("--ttl", shortTTL.String(), "x", "--", "sh", "-c", stubborn)...)
-	group := groupOf(t, p)
+	p, group := startGroup(t, c, stubborn, "--ttl", shortTTL.String())
 	require.NoError(t, p.cmd.Process.Signal(syscall.SIGKILL))
 	free := lastExpiry(t, c)
 	goneWhileLocked(t, c, group)
-	next := start(t, c, runArgs("x", "--", "echo", "ran")...)
+	next := start(t, c, "run", "x", "--", "echo", "ran")
 	assert.Equal(t, 0, next.wait(), "%s", next.errOut)
 	assert.False(t, time.Now().Before(free.Add(-shortTTL/10)), "the lock was free before its ttl was over")
 }
@@ -281,8 +279,7 @@ func TestRunKilled(t *testing.T) {
 func TestRunGuardStays(t *testing.T) {
 	t.Parallel()
 	c := testcluster.RunServers(t, 3)
-	p := start(t, c, runArgs("x", "--", "sh", "-c", stubborn)...)
-	group := groupOf(t, p)
+	p, group := startGroup(t, c, stubborn)
 	guards := childrenOf(t, p.cmd.Process.Pid, group)
 	require.Len(t, guards, 1)
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP} {
@@ -313,8 +310,7 @@ func childrenOf(t *testing.T, pid, but int) []int {
 func TestRunStopped(t *testing.T) {
 	t.Parallel()
 	c := testcluster.RunServers(t, 3)
-	p := start(t, c, runArgs("--ttl", shortTTL.String(), "x", "--", "sh", "-c", stubborn)...)
-	group := groupOf(t, p)
+	p, group := startGroup(t, c, stubborn, "--ttl", shortTTL.String())
 	require.NoError(t, p.cmd.Process.Signal(syscall.SIGSTOP))
 	goneWhileLocked(t, c, group)
 	eventually(t, func() bool { return holders(t, c, "x") == 0 }, "the end of the lock")
@@ -330,8 +326,7 @@ func TestRunCommandStopped(t *testing.T) {
 	c := testcluster.RunServers(t, 3)
 	file := filepath.Join(t.TempDir(), "done")
 	script := fmt.Sprintf(`echo group $$; while [ ! -e %s ]; do sleep 0.05; done; exit 4`, file)
-	p := start(t, c, runArgs("--ttl", shortTTL.String(), "x", "--", "sh", "-c", script)...)
-	group := groupOf(t, p)
+	p, group := startGroup(t, c, script, "--ttl", shortTTL.String())
 	require.NoError(t, syscall.Kill(-group, syscall.SIGSTOP))
 	first := expiry(t, c)
 	eventually(t, func() bool { return expiry(t, c).After(first.Add(shortTTL / 5)) }, "another extension")
@@ -344,8 +339,7 @@ func TestRunCommandStopped(t *testing.T) {
 func TestRunMinorityFrozen(t *testing.T) {
 	t.Parallel()
 	c := testcluster.RunServers(t, 3)
-	p := start(t, c, runArgs("--ttl", shortTTL.String(), "x", "--", "sh", "-c", `echo group $$; sleep 15`)...)
-	groupOf(t, p)
+	p, _ := startGroup(t, c, `echo group $$; sleep 15`, "--ttl", shortTTL.String())
 	require.NoError(t, c.Nodes[2].Hang())
 	assert.Equal(t, 0, p.wait(), "%s", p.errOut)
 }

@@ -4,66 +4,62 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
 	"github.com/seed6c881748/redlock/redlock/stored"
 )
 
-const exitStatus = `0    all of the resources, or permits, are held
-1    at least one of them is not held
-64   usage
-69   no quorum: too many nodes did not answer to say who holds a resource`
-
 func (t *tool) statusCommand() *cobra.Command {
 	var permits int
-	cmd := &cobra.Command{
-		Use:   "status [FLAGS] RESOURCE…",
-		Short: "show who holds resources, on which nodes, and who waits",
-		Long: `Asks every node about each of the resources, and shows who holds it (the label that the holder has given itself, and a digest of its token), for how long the keys still live, on how many nodes, the last fencing token, and who waits for it. It is a snapshot, of each node at a slightly different instant. Where a node does not answer in time, or somebody waits for long, it says what to do.
-
-A resource is held if one token is on a quorum of the nodes. What is on fewer is what an attempt, or a lock that has ended, has left.
-
-With --permits it shows the permits of semaphores, slot by slot. The nodes do not store how many permits a semaphore has: give the number that its users give. redlock list 'NAME#*' shows all slots that are held, whatever the number.`,
-		Example: `  redlock status nightly-report
-  redlock status --permits 5 resize
-  redlock status --json deploy/web | jq -r .owner`,
-		Args: someResources,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := checkPermits(cmd, permits); err != nil {
-				return err
-			}
-			return t.onNodes(args, func(peers []*peer, k stored.Keys) error {
-				if permits > 0 {
-					return ended(t.statusOfPermits(cmd.Context(), peers, k, args, permits))
-				}
-				return ended(t.statusOf(cmd.Context(), peers, k, args))
-			})
-		},
+	cmd := manual("status")
+	cmd.Args = some("resource")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := checkPermits(cmd, permits, 0); err != nil {
+			return err
+		}
+		return t.onNodes(args, func(peers []*peer, k stored.Keys) error {
+			return ended(t.statusOf(cmd.Context(), peers, k, args, permits))
+		})
 	}
 	permitsFlag(cmd, &permits, "each RESOURCE is the name of a semaphore of `K` permits, from 1 to 256")
-	describe(cmd, "exit", exitStatus)
 	return cmd
 }
 
-// statusOf shows the resources, and returns the exit code.
-func (t *tool) statusOf(ctx context.Context, peers []*peer, k stored.Keys, resources []string) int {
-	views := look(ctx, peers, k, resources, shownWaiters)
-	code := exitOK
-	for i := range views {
-		t.show(t.out, &views[i])
-		t.hintAtPermits(ctx, peers, k, &views[i])
-		code = max(code, views[i].exit())
+// statusOf shows the resources, or the permits of semaphores, and returns the exit code.
+func (t *tool) statusOf(ctx context.Context, peers []*peer, k stored.Keys, names []string, permits int) int {
+	views := lookAll(ctx, peers, k, names, permits)
+	for some := range slices.Chunk(views, max(permits, 1)) {
+		t.show(t.out, some)
+		t.hintAtPermits(ctx, peers, k, &some[0])
 	}
 	t.showNextSteps(t.out, views)
 	t.tellSets(ctx, peers, k)
+	code := exitOK
+	for i := range views {
+		code = max(code, views[i].exit())
+	}
 	return code
+}
+
+// lookAll looks at resources, or, with permits, at the slots of semaphores.
+func lookAll(ctx context.Context, peers []*peer, k stored.Keys, names []string, permits int) (views []view) {
+	if permits == 0 {
+		return look(ctx, peers, k, names, shownWaiters)
+	}
+	for _, name := range names {
+		views = append(views, lookAtPermits(ctx, peers, k, name, permits)...)
+	}
+	return views
 }
 
 // hintAtPermits tells people that what is free may be the name of a semaphore, whose permits are locks on its
 // slots.
 func (t *tool) hintAtPermits(ctx context.Context, peers []*peer, k stored.Keys, v *view) {
-	if t.global.json || len(v.holdings()) > 0 || v.unknown() {
+	if t.global.json || v.semaphore != "" || len(v.holdings()) > 0 || v.unknown() {
 		return
 	}
 	if slot, ok := heldSlot(ctx, peers, k, v.resource); ok {
@@ -82,24 +78,53 @@ func (v *view) exit() int {
 	return exitNo
 }
 
-// show writes a view, as text or JSON.
-func (t *tool) show(w io.Writer, v *view) {
-	if t.global.json {
-		writeJSON(w, v.json())
+// show writes the view of a resource, or those of the slots of a semaphore, as text or JSON.
+func (t *tool) show(w io.Writer, views []view) {
+	s := t.styleFor(w)
+	switch v := &views[0]; {
+	case t.global.json:
+		for i := range views {
+			writeJSON(w, views[i].json())
+		}
+	case v.semaphore != "":
+		t.showPermits(w, views)
+	default:
+		t.foldf(w, "%s  %s\n", s.bold(printable(v.resource)), v.summary(s))
+		holder, _ := v.held()
+		var lines table
+		for _, n := range v.sights {
+			lines.add(n.node, n.text(s, holder.token))
+		}
+		t.foldf(w, "%s", &lines)
+		for _, j := range v.waiters() {
+			t.foldf(w, "  waiting: %s %s, in line on %d of %s\n",
+				printable(j.Name), s.dim("for "+shortly(msOf(j.WaitedMS))), j.Nodes, count(len(v.sights), "node"))
+		}
+	}
+}
+
+// A table has two columns.
+type table struct{ lines strings.Builder }
+
+func (t *table) add(name, text string) { printf(&t.lines, "  %s\t%s\n", name, text) }
+
+func (t *table) String() string {
+	var text strings.Builder
+	columns := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+	printf(columns, "%s", t.lines.String())
+	_ = columns.Flush()
+	return text.String()
+}
+
+// showNextSteps writes what to do about what is wrong in views.
+func (t *tool) showNextSteps(w io.Writer, views []view) {
+	steps := nextSteps(views)
+	if t.global.json || len(steps) == 0 {
 		return
 	}
-	s := t.styleFor(w)
-	t.foldf(w, "%s  %s\n", s.bold(printable(v.resource)), v.summary(s))
-	width := 0
-	for _, n := range v.sights {
-		width = max(width, len(n.node))
-	}
-	holder, _ := v.held()
-	for _, n := range v.sights {
-		t.foldf(w, "  %-*s  %s\n", width, n.node, n.text(s, holder.token))
-	}
-	for _, j := range v.waiters() {
-		t.foldf(w, "  waiting: %s %s, in line on %d of %s\n", printable(j.Name), s.dim("for "+shortly(msOf(j.WaitedMS))), j.Nodes, count(len(v.sights), "node"))
+	printf(w, "\n%s\n", t.styleFor(w).bold("what to do"))
+	for _, step := range steps {
+		t.foldf(w, "  %s\n", step)
 	}
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -65,43 +66,67 @@ func unknownCommand(cmd *cobra.Command, name string) error {
 	return unknown(fmt.Sprintf("unknown command: %q", name), "", name, names)
 }
 
-// nearest returns the known word that is nearest to a word: the shortest that begins with it, or
-// the one with the fewest edits, if these are few against its length. "" if there is none.
+// nearest returns the known word that is nearest to a word: the shortest that begins with it, or the one with the
+// fewest edits, if these are few against its length. "" if there is none.
 func nearest(word string, known []string) string {
-	word = strings.ToLower(word)
-	best, fewest := "", len(word)/2+1
+	words := &cobra.Command{} // Cobra has the distance, and keeps it for the names of commands.
 	for _, k := range known {
-		d := distance(word, k)
-		if len(word) > 1 && strings.HasPrefix(k, word) {
-			d = 0
-		}
-		if d < fewest || d == fewest && best != "" && len(k) < len(best) {
-			best, fewest = k, d
+		words.AddCommand(&cobra.Command{Use: k, Run: func(*cobra.Command, []string) {}})
+	}
+	for edits := 0; len(word) > 1 && edits <= (len(word)+1)/2; edits++ {
+		words.SuggestionsMinimumDistance = edits
+		if near := words.SuggestionsFor(word); len(near) > 0 {
+			return slices.MinFunc(near, func(a, b string) int { return len(a) - len(b) })
 		}
 	}
-	return best
+	return ""
 }
 
-// distance is the number of letters to insert, delete, replace or swap with their neighbour to
-// get from a to b.
-func distance(a, b string) int {
-	before, last, row := []int(nil), make([]int, len(b)+1), make([]int, len(b)+1)
-	for j := range last {
-		last[j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		row[0] = i
-		for j := 1; j <= len(b); j++ {
-			replaced := last[j-1]
-			if a[i-1] != b[j-1] {
-				replaced++
-			}
-			row[j] = min(replaced, last[j]+1, row[j-1]+1)
-			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				row[j] = min(row[j], before[j-2]+1)
-			}
+// suggested are values of options that a shell offers.
+var suggested = map[string][]string{
+	"color":           {"auto", "always", "never"},
+	"ttl":             {"10s", "30s", "1m", "10m"},
+	"wait":            {"0", "1m", "5m", "forever"},
+	"permits":         {"2", "5", "10"},
+	"at-least":        {"50s", "5m", "55m"},
+	"kill-after":      {"0", "5s", "30s"},
+	"interval":        {"200ms", "1s", "5s"},
+	"quarantine":      {"30s", "1m", "10m"},
+	"node-timeout":    {"250ms", "1s"},
+	"connect-timeout": {"1s", "5s"},
+}
+
+// takesFile are the options whose value is a file: a shell offers those by itself.
+var takesFile = []string{"nodes-file", "password-file", "token-file", "tls-ca", "tls-cert", "tls-key"}
+
+// completionNeedsShell has completion without a shell, or with one that is not known, be a usage error.
+// Cobra writes help then, and whoever loads that as a script does not find out.
+func completionNeedsShell(root *cobra.Command) {
+	root.InitDefaultCompletionCmd()
+	for _, cmd := range root.Commands() {
+		if cmd.Name() == "completion" {
+			cmd.Args, cmd.RunE = noArguments, root.RunE
 		}
-		before, last, row = last, row, make([]int, len(b)+1)
 	}
-	return last[len(b)]
+}
+
+// completeValues says for all commands what a shell offers as values of options and as arguments. It
+// must not offer the names of files where there can be none: behind -- there can, as that is a
+// command's.
+func completeValues(root *cobra.Command, behindDashes bool) {
+	arguments := cobra.NoFileCompletions
+	if behindDashes {
+		arguments = nil
+	}
+	for _, cmd := range append(root.Commands(), root) {
+		flags := cmd.LocalFlags()
+		flags.VisitAll(func(f *pflag.Flag) {
+			if f.NoOptDefVal == "" && !slices.Contains(takesFile, f.Name) {
+				_ = cmd.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(suggested[f.Name], cobra.ShellCompDirectiveNoFileComp))
+			}
+		})
+		if cmd.ValidArgsFunction == nil && cmd.HasParent() {
+			cmd.ValidArgsFunction = arguments
+		}
+	}
 }

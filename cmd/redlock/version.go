@@ -9,23 +9,18 @@ import (
 )
 
 func (t *tool) versionCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "version",
-		Short: "show the version of redlock",
-		Long:  `Shows the version of redlock, and with what it was built. It asks no node.`,
-		Args:  noArguments,
-		// Whatever the environment says of nodes.
-		PersistentPreRun: func(*cobra.Command, []string) {},
-		Run: func(*cobra.Command, []string) {
-			t.answer(struct {
-				Version string `json:"version"`
-				Go      string `json:"go"`
-				OS      string `json:"os"`
-				Arch    string `json:"arch"`
-			}{version(), runtime.Version(), runtime.GOOS, runtime.GOARCH}, "redlock %s\n", versionText())
-		},
+	cmd := manual("version")
+	cmd.Args = noArguments
+	// Whatever the environment says of nodes.
+	cmd.PersistentPreRun = func(*cobra.Command, []string) {}
+	cmd.Run = func(*cobra.Command, []string) {
+		t.answer(struct {
+			Version string `json:"version"`
+			Go      string `json:"go"`
+			OS      string `json:"os"`
+			Arch    string `json:"arch"`
+		}{version(), runtime.Version(), runtime.GOOS, runtime.GOARCH}, "redlock %s\n", versionText())
 	}
-	describe(cmd, "exit", `0    always`)
 	return cmd
 }
 

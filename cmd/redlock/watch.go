@@ -19,29 +19,21 @@ import (
 func (t *tool) watchCommand() *cobra.Command {
 	var interval time.Duration
 	var permits int
-	cmd := &cobra.Command{
-		Use:   "watch [FLAGS] RESOURCE…",
-		Short: "show who holds resources, live",
-		Long:  `Shows what redlock status shows, again and again, until it is interrupted. On a terminal it draws the picture anew each time; otherwise it writes a line when something has changed: the holder, the number of nodes, of those that wait, the fencing token, or which nodes answer. With --json such a line is an object.`,
-		Example: `  redlock watch nightly-report deploy/web
-  redlock watch --permits 5 resize
-  redlock watch --json deploy/web | tee locks.log`,
-		Args: someResources,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if interval < 100*time.Millisecond {
-				return usagef("--interval %v: must be at least 100ms", interval)
-			}
-			if err := checkPermits(cmd, permits); err != nil {
-				return err
-			}
-			return t.onNodes(args, func(peers []*peer, k stored.Keys) error {
-				return t.watch(cmd.Context(), peers, k, args, permits, interval)
-			})
-		},
+	cmd := manual("watch")
+	cmd.Args = some("resource")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if interval < 100*time.Millisecond {
+			return usagef("--interval %v: must be at least 100ms", interval)
+		}
+		if err := checkPermits(cmd, permits, 0); err != nil {
+			return err
+		}
+		return t.onNodes(args, func(peers []*peer, k stored.Keys) error {
+			return t.watch(cmd.Context(), peers, k, args, permits, interval)
+		})
 	}
 	cmd.Flags().DurationVar(&interval, "interval", time.Second, "how often to look")
 	permitsFlag(cmd, &permits, "each RESOURCE is the name of a semaphore of `K` permits, from 1 to 256")
-	describe(cmd, "exit", "64   usage\n129, 130, 143   it was ended by HUP, INT or TERM")
 	return cmd
 }
 
@@ -60,14 +52,7 @@ func (t *tool) watch(ctx context.Context, peers []*peer, k stored.Keys, resource
 	defer ticker.Stop()
 	last := make(map[string]string)
 	for {
-		var views []view
-		if permits == 0 {
-			views = look(ctx, peers, k, resources, shownWaiters)
-		} else {
-			for _, name := range resources {
-				views = append(views, lookAtPermits(ctx, peers, k, name, permits)...)
-			}
-		}
+		views := lookAll(ctx, peers, k, resources, permits)
 		if live {
 			t.draw(views, permits, interval)
 		} else {
@@ -75,7 +60,7 @@ func (t *tool) watch(ctx context.Context, peers []*peer, k stored.Keys, resource
 		}
 		select {
 		case <-ticker.C:
-			if err := t.out.failed(); err != nil {
+			if err := t.out.err; err != nil {
 				return err
 			}
 		case sig := <-interrupted:
@@ -96,11 +81,7 @@ func (t *tool) draw(views []view, permits int, interval time.Duration) {
 		t.global.color = "always"
 	}
 	for some := range slices.Chunk(views, max(permits, 1)) {
-		if permits > 0 {
-			t.showPermits(&text, some)
-		} else {
-			t.show(&text, &some[0])
-		}
+		t.show(&text, some)
 		fmt.Fprintln(&text)
 	}
 	t.showNextSteps(&text, views)

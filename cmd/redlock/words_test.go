@@ -2,67 +2,27 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
+	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/internal/tokens"
+	"github.com/seed6c881748/redlock/redlock"
 )
-
-func TestCredentials(t *testing.T) {
-	const secret = "S3cret-word"
-	c := testcluster.RunServers(t, 1, testcluster.WithArgs("--user", "app", "on", ">"+secret, "~*", "&*", "+@all"))
-	addr := c.Nodes[0].Addr()
-	dir := t.TempDir()
-	password, nodes := filepath.Join(dir, "password"), filepath.Join(dir, "nodes")
-	require.NoError(t, os.WriteFile(password, []byte(secret+"\n"), 0o600))
-	require.NoError(t, os.WriteFile(nodes, []byte("# ours\nredis://app:"+secret+"@"+addr+" # first\n"), 0o600))
-	status := func(env map[string]string, args ...string) (int, string) {
-		t.Setenv("REDLOCK_NODES", "")
-		for _, name := range []string{"NODES", "PASSWORD", "USER", "PASSWORD_FILE", "NODES_FILE"} {
-			t.Setenv("REDLOCK_"+name, env["REDLOCK_"+name])
-		}
-		code, out, errOut := execTool(t, nil, append([]string{"status", "x"}, append(slow, args...)...)...)
-		assert.NotContains(t, out+errOut, secret)
-		return code, out + errOut
-	}
-	code, out := status(nil, "--nodes", "redis://app:"+secret+"@"+addr)
-	assert.Equal(t, exitUsage, code)
-	assert.Contains(t, out, "has credentials")
-	code, _ = status(nil, "--nodes", "app:"+secret+"@"+addr)
-	assert.Equal(t, exitUsage, code)
-	for name, ok := range map[string]func() (int, string){
-		"environment": func() (int, string) {
-			return status(map[string]string{"REDLOCK_NODES": "redis://app:" + secret + "@" + addr})
-		},
-		"nodes file": func() (int, string) { return status(nil, "--nodes-file", nodes) },
-		"password file": func() (int, string) {
-			return status(nil, "--nodes", addr, "--user", "app", "--password-file", password)
-		},
-		"password": func() (int, string) {
-			return status(map[string]string{"REDLOCK_NODES": addr, "REDLOCK_USER": "app", "REDLOCK_PASSWORD": secret})
-		},
-	} {
-		code, out = ok()
-		assert.Equal(t, exitNo, code, "%s: %s", name, out)
-		assert.Contains(t, out, "x  free", name)
-	}
-	code, out = status(map[string]string{"REDLOCK_PASSWORD": "wrong-" + secret}, "--nodes", addr, "--user", "app")
-	assert.Equal(t, exitNoQuorum, code, out)
-	code, out = status(map[string]string{"REDLOCK_NODES": "redis://app:" + secret + addr}) // Without its @.
-	assert.Equal(t, exitUsage, code, out)
-	code, out = status(nil, "--pasword-file="+secret, "--nodes", addr)
-	assert.Equal(t, exitUsage, code)
-	assert.Contains(t, out, "did you mean --password-file?")
-}
 
 // Half an answer must not look like all of it.
 func TestAnswerCannotBeWritten(t *testing.T) {
@@ -83,13 +43,19 @@ type full struct{}
 
 func (full) Write([]byte) (int, error) { return 0, errors.New("no space") }
 
+// Where the answer goes to no terminal, the help suits any, and its examples can be pasted.
 func TestHelp(t *testing.T) {
 	t.Setenv("REDLOCK_NODES", "")
-	for _, name := range []string{"", "run", "status", "list", "watch", "check", "admit", "acquire", "release", "break", "version", "man"} {
-		args := append(strings.Fields(name), "--help")
-		code, out, _ := execTool(t, nil, args...)
-		assert.Equal(t, exitOK, code)
-		for _, section := range []string{"NAME", "SYNOPSIS", "DESCRIPTION", "GLOBAL OPTIONS", "EXIT STATUS"} {
+	names := []string{
+		"", "run", "status", "list", "watch", "check", "admit", "acquire", "release", "break", "version", "man", "completion", "help",
+	}
+	for _, name := range names {
+		out, _ := exits(t, nil, exitOK, append(strings.Fields(name), "--help")...)
+		sections := []string{"NAME", "SYNOPSIS", "GLOBAL OPTIONS"}
+		if name != "completion" && name != "help" {
+			sections = append(sections, "DESCRIPTION", "EXIT STATUS")
+		}
+		for _, section := range sections {
 			assert.Contains(t, out, section+"\n", name)
 		}
 		assert.Contains(t, out, "--tls-server-name")
@@ -97,122 +63,77 @@ func TestHelp(t *testing.T) {
 			assert.Equal(t, name == "", strings.Contains(out, once), "%s: %s", name, once)
 		}
 		if name != "" {
-			_, same, _ := execTool(t, nil, "help", name)
+			same, _ := exits(t, nil, exitOK, "help", name)
 			assert.Equal(t, out, same)
 		}
 		assert.NotContains(t, out, "\x1b")
 		assert.NotContains(t, out, "``")
+		out, examples, _ := strings.Cut(out, "\nEXAMPLES\n")
+		for line := range strings.Lines(out + examples) {
+			if strings.Contains(examples, line) && !strings.HasPrefix(line, "    #") {
+				continue // A command: broken, it would be another one.
+			}
+			assert.LessOrEqual(t, cells(strings.TrimSuffix(line, "\n")), 80, "%s: %s", name, line)
+		}
 	}
-	code, out, _ := execTool(t, nil, "--help", "--color", "always")
-	assert.Equal(t, exitOK, code)
+	out, _ := exits(t, nil, exitOK, "--help", "--color", "always")
 	assert.Contains(t, out, "\x1b[1mNAME")
-	code, out, _ = execTool(t, nil)
-	assert.Equal(t, exitUsage, code)
+	out, _ = exits(t, nil, exitUsage)
 	assert.Contains(t, out, "SYNOPSIS")
 }
 
-// Whatever is wrong with a command line is told before any node is asked.
-func TestUsage(t *testing.T) {
-	tests := []struct {
-		args []string
-		want string
-	}{
-		{[]string{"stauts", "x"}, `unknown command: "stauts"; did you mean status?`},
-		{[]string{"help", "rn"}, `unknown command: "rn"; did you mean run?`},
-		{[]string{"status", "--node", "x"}, "unknown flag: --node; did you mean --nodes?"},
-		{[]string{"list", "--prefxi=a"}, "unknown flag: --prefxi; did you mean --prefix?"},
-		{[]string{"list", "--qqqqqqqqq"}, "unknown flag: --qqqqqqqqq\n"},
-		{[]string{"list", "-pS3cret"}, "unknown shorthand flag: 'p'\n"},
-		{[]string{"list", "x", "y"}, `unexpected argument "y"`},
-		{[]string{"version", "x"}, `unexpected argument "x"`},
-		{[]string{"status"}, "no resource is named"},
-		{[]string{"status", "--nodes", "a:1,a:1", "x"}, `nodes 1 and 2 of 2 are both named "a:1"`},
-		{[]string{"run", "--nodes", "a:1,a:1", "x", "--", "true"}, `nodes 1 and 2 of 2 are both named "a:1"`},
-		{[]string{"run", "--nodes", "a:1", "--node-timeout", "0", "x", "--", "true"}, "--node-timeout 0s: must be positive"},
-		{[]string{"check", "--nodes", "a:1", "--connect-timeout", "-1s"}, "--connect-timeout -1s: must be positive"},
-		{[]string{"run", "--nodes", "a:1", "--quarantine", "5s", "x", "--", "true"}, "--ttl 30s: must not exceed --quarantine 5s, the longest"},
-		{[]string{"run", "--nodes", "a:1", "--quarantine", "5s", "--at-least", "1m", "x", "--", "true"}, "--at-least 1m0s: must not exceed"},
-		{[]string{"acquire", "--nodes", "a:1", "--quarantine", "5s", "x"}, "--ttl 30s: must not exceed --quarantine 5s"},
-		{[]string{"watch", "--interval", "10", "x"}, `--interval "10": want a duration such as 10s`},
-		{[]string{"watch", "--interval", "x", "x"}, `--interval "x": want a duration such as 50s`},
-		{[]string{"admit", "--nodes", "a:1", "--quarantine", "5s", "b:1"}, `none of the nodes is named "b:1"`},
-		{[]string{"check", "--nodes", "a:1,b"}, `node 2 of 2: malformed address "b"`},
-		{[]string{"list", "--nodes", "a:1,redis://u:p@b:1"}, "--nodes: node 2 of 2 has credentials in its address"},
-		{[]string{"list", "--nodes", "rediss://a:1,b:1", "--tls-insecure"}, "the node b:1 is without TLS"},
-		{[]string{"list", "--nodes", "valkeys://a:1,valkey://b:1", "--tls-insecure"}, "the node b:1 is without TLS"},
-		{[]string{"status", "--nodes", "a:port", "x"}, `malformed address "a:…": port: want 1 to 65535`},
-		{[]string{"status", "--nodes", "a:1,,b:1", "x"}, "--nodes: entry 2 of 3 is empty: is a variable unset?"},
-		{[]string{"run", "--nodes", "a:1, ,", "x", "--", "true"}, "--nodes: entry 2 of 3 is empty"},
-		{[]string{"check", "--nodes", "a:1,b:1,"}, "--nodes: entry 3 of 3 is empty"},
-		{[]string{"list", "--nodes", ","}, "--nodes: entry 1 of 2 is empty"},
-		{[]string{"list", "--nodes", "a:6380,password=hidden=,ssl=True"}, `node 2 of 3: malformed address "password=…": key=value means`},
-		{[]string{"status", "--nodes", "localhost", "x"}, `malformed address "localhost": want host:port, such as localhost:6379`},
-		{[]string{"status", "--nodes", "a:1", "__redlock__:x"}, "reserved"},
-		{[]string{"status", "--color", "red", "x"}, `--color "red"`},
-		{[]string{"break", "--json", "x"}, "--json needs --yes"},
-		{[]string{"break", "x", "y"}, "exactly one"},
-		{[]string{"watch", "--interval", "1ms", "x"}, "--interval 1ms"},
-		{[]string{"completion", "zhs"}, `unknown command: "zhs"; did you mean zsh?`},
-		{[]string{"acquire", "--nodes", "a:1", "--wait", "0", "--token-file", "", "x"}, "--token-file: no name"},
-		{[]string{"release", "--nodes", "a:1", "--token-file", "", "x"}, "--token-file: no name"},
-		{[]string{"list", "--node-timeout=-1s"}, "must be positive"},
-		{[]string{"watch", "x", "--connect-timeout=0"}, "must be positive"},
-		{[]string{"break", "--yes", "x", "--node-timeout=0"}, "must be positive"},
-
-		{[]string{"run", "x", "true"}, "no -- between"},
-		{[]string{"run", "--", "true"}, "no resource"},
-		{[]string{"run", "x", "--"}, "no command"},
-		{[]string{"run", "--ttl", "10ms", "x", "--", "true"}, "--ttl 10ms: must be at least 1s"},
-		{[]string{"run", "--wait", "never", "x", "--", "true"}, `--wait "never"`},
-		{[]string{"run", "--kill-after", "20s", "x", "--", "true"}, "--kill-after 20s"},
-		{[]string{"run", "--at-least", "50", "x", "--", "true"}, `--at-least "50": want a duration such as 50s`},
-		{[]string{"run", "--at-least", "-1s", "x", "--", "true"}, "--at-least -1s"},
-		{[]string{"run", "--owner", "a\nb", "x", "--", "true"}, "owner label"},
-		{[]string{"run", "", "--", "true"}, "empty resource"},
-		{[]string{"run", "--at-lest", "1s", "x", "--", "true"}, "did you mean --at-least?"},
-
-		{[]string{"acquire"}, "no resource is named"},
-		{[]string{"release", "x"}, "no token"},
-		{[]string{"acquire", "--fence", "x"}, "--fence needs --json"},
-		{[]string{"acquire", "--ttl", "100ms", "x"}, "--ttl 100ms"},
-		{[]string{"acquire", "--wait", "soon", "x"}, `--wait "soon"`},
-
-		{[]string{"run", "--permits", "0", "x", "--", "true"}, "--permits 0: must be from 1 to 256"},
-		{[]string{"run", "--permits", "-3", "x", "--", "true"}, "--permits -3: must be from 1 to 256"},
-		{[]string{"run", "--permits", "257", "x", "--", "true"}, "--permits 257: must be from 1 to 256"},
-		{[]string{"run", "--permits", "many", "x", "--", "true"}, "--permits"},
-		{[]string{"run", "--permits", "2", "x", "y", "--", "true"}, "--permits with 2 resources: want one"},
-		{[]string{"run", "--permits", "2", "", "--", "true"}, "empty name"},
-		{[]string{"run", "--permits", "2", "--owner", "a\nb", "x", "--", "true"}, "owner label"},
-		{[]string{"acquire", "--permits", "0", "x"}, "--permits 0: must be from 1 to 256"},
-		{[]string{"acquire", "--permits", "2", "x", "y"}, "--permits with 2 resources: want one"},
-		{[]string{"release", "--permits", "257", "x"}, "--permits 257: must be from 1 to 256"},
-		{[]string{"release", "--permits", "2", "x", "y"}, "--permits with 2 resources: want one"},
-		{[]string{"watch", "--permits", "0", "x"}, "--permits 0: must be from 1 to 256"},
-		{[]string{"status", "--permits", "0", "x"}, "--permits 0: must be from 1 to 256"},
-		{[]string{"status", "--permits", "257", "x"}, "--permits 257: must be from 1 to 256"},
+// The page has every command and every option, in the words of the help.
+func TestManPage(t *testing.T) {
+	t.Setenv("REDLOCK_NODE_TIMEOUT", "whatever")
+	page, _ := exits(t, nil, exitOK, "man")
+	assert.True(t, strings.HasPrefix(page, ".TH REDLOCK 1 "))
+	root := (&tool{}).rootCommand()
+	completionNeedsShell(root)
+	byName := map[string]string{}
+	for _, text := range strings.Split(page, "\n.SS ")[1:] {
+		text, _, _ = strings.Cut(text, "\n.SH ")
+		byName[strings.Fields(text)[1]] = text
 	}
-	refuses := func(want string, args ...string) {
-		code, _, errOut := execTool(t, nil, args...)
-		assert.Equal(t, exitUsage, code, "%q", args)
-		assert.Contains(t, errOut, want, "%q", args)
+	has := func(text string) func(f *pflag.Flag) {
+		return func(f *pflag.Flag) {
+			name, _, usage := flagHelp(f)
+			assert.Contains(t, text, `\fB`+roff(name)+`\fR`)
+			assert.Contains(t, text, "\n"+roff(usage)+"\n", name)
+		}
 	}
-	t.Setenv("REDLOCK_NODES", "127.0.0.1:1")
-	for _, tt := range tests {
-		refuses(tt.want, tt.args...)
+	for _, cmd := range root.Commands() {
+		if !cmd.IsAvailableCommand() {
+			continue
+		}
+		text := byName[cmd.Name()]
+		require.NotEmpty(t, text, cmd.Name())
+		ownFlags(cmd).VisitAll(has(text))
+		assert.Equal(t, cmd.Annotations["exit"] != "", strings.Contains(text, "\n.B Exit status\n"), cmd.Name())
+		assert.Contains(t, text, strings.Fields(roff(cmd.Long))[0], cmd.Name())
 	}
-	t.Setenv("REDLOCK_NODES", "127.0.0.1:1,,")
-	refuses("REDLOCK_NODES: entry 2 of 3 is empty: is a variable unset?", "run", "x", "--", "true")
-	t.Setenv("REDLOCK_NODES", "")
-	refuses("no nodes", "status", "x")
-	t.Setenv("REDLOCK_NODE_TIMEOUT", "soon")
-	refuses("REDLOCK_NODE_TIMEOUT", "status", "x")
+	assert.Contains(t, byName["watch"], "\n129, 130, 143\nit was ended")
+	assert.Contains(t, byName["completion"], "redlock completion bash|zsh|fish|")
+	_, global, _ := strings.Cut(page, "\n.SH GLOBAL OPTIONS\n")
+	root.PersistentFlags().VisitAll(has(global))
+	for _, section := range []string{"SYNOPSIS", "DESCRIPTION", "ENVIRONMENT", "EXIT STATUS", "EXAMPLES"} {
+		assert.Contains(t, page, "\n.SH "+section+"\n")
+	}
+	for line := range strings.Lines(page) {
+		assert.NotContains(t, line, "'", "it would be set as a closing quote, or begin a request")
+	}
+	assert.Equal(t, `\&.TH \-\-wait a\eb \(dqx\(dq \(gadate\(ga \(ti \(ha 5…`, roff(".TH --wait a\\b \"x\" `date` ~ ^ 5…"))
+	if groff, err := exec.LookPath("groff"); err == nil {
+		file := filepath.Join(t.TempDir(), "redlock.1")
+		require.NoError(t, os.WriteFile(file, []byte(page), 0o600))
+		out, err := exec.Command(groff, "-man", "-ww", "-z", "-Kutf8", "-Tutf8", file).CombinedOutput()
+		assert.NoError(t, err)
+		assert.Empty(t, string(out), "warnings")
+	}
 }
 
 func TestCompletion(t *testing.T) {
 	for _, shell := range []string{"bash", "zsh", "fish"} {
-		code, out, errOut := execTool(t, nil, "completion", shell)
-		assert.Equal(t, exitOK, code, errOut)
+		out, _ := exits(t, nil, exitOK, "completion", shell)
 		assert.Contains(t, out, "redlock", shell)
 		if path, err := exec.LookPath(shell); err == nil {
 			file := filepath.Join(t.TempDir(), shell)
@@ -221,39 +142,19 @@ func TestCompletion(t *testing.T) {
 			assert.NoError(t, err, "%s: %s", shell, text)
 		}
 	}
-	code, _, _ := execTool(t, nil, "completion")
-	assert.Equal(t, exitUsage, code, "its help is no script")
-	_, out, _ := execTool(t, nil, "__complete", "st")
-	assert.Regexp(t, `(?m)^status\t`, out)
-	_, out, _ = execTool(t, nil, "__complete", "run", "--wa")
-	assert.Contains(t, out, "--wait")
-	_, out, _ = execTool(t, nil, "__complete", "run", "--wait", "")
-	assert.Contains(t, out, "forever")
-	_, out, _ = execTool(t, nil, "__complete", "admit", "--nodes", "a:1,b:2", "")
-	assert.Contains(t, out, "a:1\nb:2\n")
-	_, out, _ = execTool(t, nil, "__complete", "admit", "--nodes", "a:1,b:2", "a:1", "")
-	assert.Equal(t, "b:2\n:4\n", out, "not the one that is there")
-}
-
-// A shell offers the names of files where it is told nothing else. For most options that is nonsense.
-func TestCompletionOfValues(t *testing.T) {
-	complete := func(words ...string) string {
-		_, out, _ := execTool(t, nil, append([]string{"__complete"}, words...)...)
-		return out
-	}
-	const nothing, files = ":4\n", ":0\n"
+	// A shell offers the names of files where it is told nothing else. For most options that is nonsense.
 	root := (&tool{}).rootCommand()
 	for _, cmd := range root.Commands() {
 		check := func(f *pflag.Flag) {
-			out := complete(cmd.Name(), "--"+f.Name, "")
+			_, out, _ := execTool(t, nil, "__complete", cmd.Name(), "--"+f.Name, "")
 			switch _, offered := suggested[f.Name]; {
 			case f.NoOptDefVal != "": // It takes no value.
 			case slices.Contains(takesFile, f.Name):
-				assert.Equal(t, files, out, "%s --%s", cmd.Name(), f.Name)
+				assert.Equal(t, ":0\n", out, "%s --%s", cmd.Name(), f.Name)
 			case f.Value.Type() == "duration" || offered:
 				assert.Regexp(t, `(?s)^.+\n:4\n$`, out, "%s --%s", cmd.Name(), f.Name)
 			default:
-				assert.Equal(t, nothing, out, "%s --%s", cmd.Name(), f.Name)
+				assert.Equal(t, ":4\n", out, "%s --%s", cmd.Name(), f.Name)
 			}
 		}
 		if cmd.Name() != "completion" {
@@ -261,20 +162,107 @@ func TestCompletionOfValues(t *testing.T) {
 			root.PersistentFlags().VisitAll(check)
 		}
 	}
-	assert.Equal(t, "auto\nalways\nnever\n:4\n", complete("list", "--color", ""))
-	assert.Equal(t, nothing, complete("status", ""))
-	assert.Equal(t, nothing, complete("run", "x", ""))
-	assert.Equal(t, files, complete("run", "x", "--", ""))
-	assert.Equal(t, files, complete("run", "x", "--", "tar", ""))
 }
 
-func TestVersion(t *testing.T) {
-	t.Setenv("REDLOCK_NODE_TIMEOUT", "whatever")
-	code, out, _ := execTool(t, nil, "version")
-	assert.Equal(t, exitOK, code)
-	assert.Regexp(t, `^redlock \S+ \(go\S+, \w+/\w+\)\n$`, out)
-	_, same, _ := execTool(t, nil, "--version")
-	assert.Equal(t, out, same)
-	_, out, _ = execTool(t, nil, "version", "--json")
-	assert.NotEmpty(t, decode[struct{ Version string }](t, out).Version)
+func TestNearest(t *testing.T) {
+	known := []string{"nodes", "node-timeout", "json", "wait", "kill-after"}
+	for word, want := range map[string]string{
+		"node": "nodes", "nodse": "nodes", "kil-after": "kill-after", "wiat": "wait", "WAIT": "wait", "zzzzz": "", "node-": "node-timeout", "": "", "w": "",
+	} {
+		assert.Equal(t, want, nearest(word, known), "%q", word)
+	}
+}
+
+func TestSentence(t *testing.T) {
+	inner := codedError{because(errors.New("redlock: in\x1bner"), "what %s", "failed"), exitLost, "lost"}
+	for want, err := range map[string]error{
+		"plain":                  errors.New("redlock: plain"),
+		`what failed: in\x1bner`: fmt.Errorf("wrapped: %w", inner),
+		"gave up waiting: no node has answered yet": fmt.Errorf("%w: %w", redlock.ErrNotAcquired, context.DeadlineExceeded),
+	} {
+		assert.Equal(t, want, sentence(err))
+	}
+	assert.Equal(t, "what failed: redlock: in\x1bner", inner.Error(), "for JSON")
+	assert.Empty(t, details(errors.New("redlock: plain")))
+	assert.Equal(t, "a, b, c, d, e and 2 more", namesOf([]string{"a", "b", "c", "d", "e", "f", "g"}))
+	assert.Equal(t, "a\\x1b[2J\\u009b\\xff\n\ufffd \\n \"ü\"\\t", messageOf(errors.New("redlock: a\x1b[2J\u009b\xff\n\ufffd \\n \"ü\"\t")))
+
+	// Where a node's name stands, its address need not, and no call of the system.
+	silent := &net.OpError{Op: "read", Net: "tcp", Addr: &net.TCPAddr{Port: 6379}, Err: net.ErrClosed}
+	assert.Equal(t, "no answer in time", failure(redlock.Vote{Err: fmt.Errorf("not connected: handshake: %w", silent)}))
+	lookup := &net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host", Name: "n1", Server: "10.0.0.53:53", IsNotFound: true}}
+	assert.Equal(t, "no such host", causeOf(fmt.Errorf("not connected: %w", lookup)))
+	assert.Equal(t, "LOADING x", causeOf(errors.New("redlock: LOADING x")))
+	assert.True(t, isTimeout(&net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}))
+	assert.True(t, isTimeout(fmt.Errorf("x: %w", context.DeadlineExceeded)))
+	assert.False(t, isTimeout(net.ErrClosed))
+
+	vote := func(holder string, ttl time.Duration) redlock.Vote {
+		return redlock.Vote{Err: redlock.ErrTaken, Holder: holder, HolderTTL: ttl}
+	}
+	for want, votes := range map[string][]redlock.Vote{
+		"is held by a for another 3s":                      {vote("a", 4*time.Second), vote("b", time.Minute), vote("a", time.Second)},
+		"is held by a, without expiry":                     {vote("a", time.Second), vote("a", -1)},
+		"is held by b":                                     {vote("b", time.Second)},
+		"is asked for by several at the same time":         {vote("a", time.Minute), vote("b", time.Minute), {Err: redlock.ErrPending}},
+		"is about to go to somebody else who waits for it": {vote("", time.Second), vote("", time.Second)},
+	} {
+		assert.Equal(t, want, takenBy(&redlock.QuorumError{Need: 2, Votes: votes}, time.Second))
+	}
+}
+
+func TestHints(t *testing.T) {
+	for want, err := range map[string]error{
+		"answers too late":          errors.New("no answer within 250ms"),
+		"a longer --node-timeout":   &net.OpError{Op: "read", Err: os.ErrDeadlineExceeded},
+		"nothing listens":           fmt.Errorf("dial: %w", syscall.ECONNREFUSED),
+		"name of its host":          &net.DNSError{IsNotFound: true},
+		"the password":              redis.Error("WRONGPASS invalid username-password pair"),
+		"wait":                      redis.Error("LOADING Redis is loading the dataset in memory"),
+		"--prefix":                  redis.Error("WRONGTYPE Operation against a key"),
+		"the log of its server":     redis.Error("ERR something else"),
+		"reached from this machine": syscall.EHOSTUNREACH,
+	} {
+		assert.Contains(t, nextStep(err), want)
+	}
+	// Who waits for long is named with whose lock that is.
+	token := tokens.New()
+	v := view{resource: "x", need: 2, sights: make([]sight, 3)}
+	for i := range v.sights {
+		v.sights[i] = sight{node: fmt.Sprint("n", i), token: token, waiters: []waiter{{"w", 4 * time.Minute}}}
+	}
+	assert.Empty(t, nextSteps([]view{v}))
+	v.sights[1].waiters = []waiter{{"w", 20 * time.Minute}}
+	steps := nextSteps([]view{v})
+	require.Len(t, steps, 1)
+	assert.Contains(t, steps[0], "x: somebody has waited for 20m0s: see what "+tokens.Digest(token)+" does")
+}
+
+func TestFold(t *testing.T) {
+	for text, want := range map[string]string{
+		"one two three four\n":              "one two\n    three\n    four\n",
+		"  a bcd efgh ijk\n  x\n":           "  a bcd\n      efgh\n      ijk\n  x\n",
+		"a-word-that-is-too-long b\n":       "a-word-that-is-too-long\n    b\n",
+		"aaa \x1b[32mbbbb\x1b[0m ccc":       "aaa \x1b[32mbbbb\x1b[0m\n    ccc",
+		"\u9501\u9501 \u9501\u9501\u9501\n": "\u9501\u9501\n    \u9501\u9501\u9501\n",
+		"ten chars!\n":                      "ten chars!\n",
+		"\n":                                "\n",
+		"[y/N] ":                            "[y/N] ",
+		"no end":                            "no end",
+	} {
+		assert.Equal(t, want, fold(text, 10, ""), "%q", text)
+		assert.Equal(t, text, fold(text, 0, ""))
+	}
+	for text, want := range map[string]string{
+		"":                         "     ",
+		"abc":                      "abc  ",
+		"abcde":                    "abcde",
+		"abcdef":                   "abcd…",
+		"\u9501\u9501":             "\u9501\u9501 ",
+		"\u9501\u9501\u9501":       "\u9501\u9501…",
+		"a\u9501\u9501\u9501":      "a\u9501… ",
+		"e\u0301e\u0301e\u0301abc": "e\u0301e\u0301e\u0301a…",
+	} {
+		assert.Equal(t, want, fit(text, 5), "%q", text)
+	}
 }

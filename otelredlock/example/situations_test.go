@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"sync"
 	"testing"
 	"time"
 
@@ -59,11 +58,10 @@ var faults = []fault{
 	}},
 	{name: "while a node refuses writes", away: 1, begin: func(s *scene) { s.with(s.nodes[4:], refuseWrites) }},
 	{name: "ten minutes after an outage", begin: func(s *scene) {
-		ctx, end := context.WithCancel(s.ctx)
-		var calls sync.WaitGroup
-		calls.Go(func() {
-			for ctx.Err() == nil {
-				_, _ = s.TryLock(ctx, []string{"outage"}, ttl)
+		begun := time.Now()
+		s.calls.Go(func() {
+			for time.Since(begun) < 8*time.Minute {
+				_, _ = s.TryLock(s.ctx, []string{"outage"}, ttl)
 				time.Sleep(5 * time.Second)
 			}
 		})
@@ -71,10 +69,7 @@ var faults = []fault{
 		s.with(s.nodes[:4], (*testcluster.Node).Stop)
 		s.pass(5 * time.Minute)
 		s.with(s.nodes[:4], keepingData)
-		s.pass(time.Minute)
-		end()
-		calls.Wait()
-		s.pass(10 * time.Minute)
+		s.pass(11 * time.Minute)
 	}},
 	{name: "at 5 % loss", loss: true, begin: func(s *scene) {
 		for _, n := range s.nodes { // TCP sends a lost packet again after 200 ms at least.
@@ -122,11 +117,9 @@ func (s *scene) shareNodes(n int) {
 	s.with(append(slices.Clone(s.nodes), own), (*testcluster.Node).ShowUptime)
 	other, err := redlock.New(append(slices.Clone(s.set[:n]), redlock.Node{Name: "own", Pool: own.Pool()}))
 	require.NoError(s.t, err)
+	s.every(5*time.Second, func() { _, _ = other.TryLock(s.ctx, []string{"other"}, time.Second) })
 	s.calls.Go(func() {
-		for s.ctx.Err() == nil {
-			_, _ = other.TryLock(s.ctx, []string{"other"}, time.Second)
-			time.Sleep(5 * time.Second)
-		}
+		<-s.ctx.Done()
 		_ = other.Close(context.WithoutCancel(s.ctx))
 	})
 }
@@ -134,12 +127,31 @@ func (s *scene) shareNodes(n int) {
 // do does work under a lock for a time, and returns what becomes of it.
 func (s *scene) do(resource string, d time.Duration) error {
 	return s.Do(s.ctx, []string{resource}, ttl, func(ctx context.Context, _ *redlock.Lock) error {
-		select {
-		case <-time.After(d):
-		case <-ctx.Done():
-		}
+		rest(ctx, d)
 		return nil
 	})
+}
+
+// rest waits for a time, or until ctx ends.
+func rest(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
+}
+
+// holds has a caller hold a lock for a time, beginning now.
+func (s *scene) holds(resource string, d time.Duration) {
+	s.calls.Go(func() { _ = s.do(resource, d) })
+	time.Sleep(time.Second)
+}
+
+// impatient is a caller who waits for a second.
+func (s *scene) impatient(resource string) error {
+	ctx, cancel := context.WithTimeout(s.ctx, time.Second)
+	defer cancel()
+	_, err := s.Lock(ctx, []string{resource}, ttl, redlock.WithRetryCount(-1))
+	return err
 }
 
 // service has the process do what it is there for: it locks, waits, and gives up.
@@ -148,11 +160,7 @@ func (s *scene) service() {
 	for range 2 {
 		s.every(20*time.Second, func() { _ = s.do("report:daily", 6*time.Second) })
 	}
-	s.every(10*time.Second, func() { // A user who does not wait for long.
-		ctx, cancel := context.WithTimeout(s.ctx, time.Second)
-		defer cancel()
-		_, _ = s.Lock(ctx, []string{"report:daily"}, ttl, redlock.WithRetryCount(-1))
-	})
+	s.every(10*time.Second, func() { _ = s.impatient("report:daily") })
 	s.pass(time.Minute)
 }
 
@@ -267,11 +275,7 @@ var situations = map[string]situation{
 	})},
 	"callers give up on a lock that is held": {play: func(s *scene) {
 		s.every(time.Minute, func() { _ = s.do("job:long", time.Hour) })
-		s.every(10*time.Second, func() {
-			ctx, cancel := context.WithTimeout(s.ctx, time.Second)
-			defer cancel()
-			_, _ = s.Lock(ctx, []string{"job:long"}, ttl)
-		})
+		s.every(10*time.Second, func() { _ = s.impatient("job:long") })
 		s.pass(6 * time.Minute)
 	}},
 	"Close and MaxHold end holds": {opts: []redlock.Option{redlock.WithMaxHold(20 * time.Second)}, play: func(s *scene) {
@@ -289,9 +293,7 @@ var situations = map[string]situation{
 	"one of three nodes is down":          {away: 1, play: served(func(s *scene) { s.stop(1) })},
 	"one of three nodes hangs":            {away: 1, play: served(func(s *scene) { s.with(s.nodes[:1], (*testcluster.Node).Hang) })},
 	"one of three nodes answers too late": {away: 1, play: served(func(s *scene) { s.with(s.nodes[:1], tooLate) }), fires: []string{"SlowNode"}},
-	"one of three nodes refuses writes": {away: 1, play: served(func(s *scene) {
-		s.with(s.nodes[:1], refuseWrites)
-	})},
+	"one of three nodes refuses writes":   {away: 1, play: served(func(s *scene) { s.with(s.nodes[:1], refuseWrites) })},
 	"one of three nodes is in quarantine": {opts: []redlock.Option{redlock.WithQuarantine(10 * time.Minute)}, quarantined: 1, play: func(s *scene) {
 		s.admit()
 		s.service()
@@ -327,17 +329,11 @@ var situations = map[string]situation{
 	"most nodes are down, and callers have deadlines": {away: most, play: func(s *scene) {
 		require.NoError(s.t, s.do("x", time.Second))
 		s.with(s.most(), (*testcluster.Node).Stop)
-		s.every(10*time.Second, func() {
-			ctx, cancel := context.WithTimeout(s.ctx, time.Second)
-			defer cancel()
-			_, err := s.Lock(ctx, []string{"y"}, ttl, redlock.WithRetryCount(-1))
-			assert.ErrorIs(s.t, err, context.DeadlineExceeded)
-		})
+		s.every(10*time.Second, func() { assert.ErrorIs(s.t, s.impatient("y"), context.DeadlineExceeded) })
 		s.pass(6 * time.Minute)
 	}, fires: []string{"NoQuorum"}},
 	"most nodes are down, and calls wait behind a lock that ends": {away: most, play: func(s *scene) {
-		s.calls.Go(func() { _ = s.do("job:long", time.Hour) })
-		time.Sleep(time.Second)
+		s.holds("job:long", time.Hour)
 		s.others(5, "job:long")
 		s.pass(2 * time.Minute)
 		s.with(s.most(), (*testcluster.Node).Stop)
@@ -463,19 +459,13 @@ var situations = map[string]situation{
 			s.with([]*testcluster.Node{n}, deaf)
 		}
 		s.service()
-		s.calls.Go(func() { _ = s.do("job:long", time.Hour) })
-		time.Sleep(time.Second)
+		s.holds("job:long", time.Hour)
 		s.others(2, "job:long")
 		s.pass(6 * time.Minute)
 	}, fires: []string{"NodeDeaf"}},
 	"a lock is held for ever, and callers give up on it": {play: func(s *scene) {
-		s.calls.Go(func() { _ = s.do("job:long", 2*time.Hour) })
-		time.Sleep(time.Second)
-		s.every(time.Minute, func() {
-			ctx, cancel := context.WithTimeout(s.ctx, time.Second)
-			defer cancel()
-			_, _ = s.Lock(ctx, []string{"job:long"}, ttl)
-		})
+		s.holds("job:long", 2*time.Hour)
+		s.every(time.Minute, func() { _ = s.impatient("job:long") })
 		s.pass(40 * time.Minute)
 	}, fires: []string{"HeldLong"}},
 	"waits are long": {opts: []redlock.Option{redlock.WithRetryCount(-1), redlock.WithRetryDelay(10 * time.Second)}, play: func(s *scene) {
@@ -486,15 +476,13 @@ var situations = map[string]situation{
 	}, fires: []string{"WaitsLong"}},
 	"a holder is stuck": {play: func(s *scene) {
 		s.service()
-		s.calls.Go(func() { _ = s.do("job:stuck", time.Hour) })
-		time.Sleep(time.Second)
+		s.holds("job:stuck", time.Hour)
 		s.others(30, "job:stuck")
 		s.pass(10 * time.Minute)
 	}, fires: []string{"HolderStuck"}},
 	"a leader leads, and others stand by": {play: func(s *scene) {
 		s.service()
-		s.calls.Go(func() { _ = s.do("leader:shop", time.Hour) })
-		time.Sleep(time.Second)
+		s.holds("leader:shop", time.Hour)
 		s.others(2, "leader:shop")
 		s.pass(10 * time.Minute)
 	}},
@@ -503,10 +491,7 @@ var situations = map[string]situation{
 		require.NoError(s.t, err)
 		work := func(d time.Duration) {
 			_ = sem.Do(s.ctx, func(ctx context.Context, _ *semaphore.Permit) error {
-				select {
-				case <-time.After(d):
-				case <-ctx.Done():
-				}
+				rest(ctx, d)
 				return nil
 			})
 		}

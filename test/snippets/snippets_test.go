@@ -100,7 +100,7 @@ func TestLinks(t *testing.T) {
 func TestLinksOfWhatTellsWhatIsWrong(t *testing.T) {
 	all := documents(t)
 	for name, prefix := range map[string]string{
-		"docs/telemetry/alerts.yaml": "blob/main/docs/", "redlock/redlockhttp/wrong.go": `"`, "cmd/redlock/next.go": "docs/",
+		"docs/telemetry/alerts.yaml": "blob/main/docs/", "redlock/redlockhttp/wrong.go": `"`, "cmd/redlock/words.go": "docs/",
 	} {
 		text := document(t, name)
 		links := regexp.MustCompile(regexp.QuoteMeta(prefix)+`(\w+\.md#[\w-]+)`).FindAllStringSubmatch(text, -1)

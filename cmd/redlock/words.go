@@ -1,15 +1,22 @@
 package main
 
+// What the tool says to people: errors as sentences, hints, and names that cannot disturb a terminal.
+
 import (
 	"context"
 	"errors"
 	"fmt"
 	"net"
+	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
+
 	"github.com/seed6c881748/redlock/redlock"
+	"github.com/seed6c881748/redlock/redlock/stored"
 )
 
 // sentence is an error as a shell shows it: who holds what, or which nodes failed, without the votes
@@ -191,3 +198,168 @@ func namesOf(resources []string) string {
 	}
 	return text
 }
+
+// longWait is how long somebody waits until status says what to do about it.
+const longWait = 5 * time.Minute
+
+// hints say what to look at where a node has not said who holds a resource: the first one whose error it is.
+var hints = []struct {
+	is   func(err error) bool
+	hint string
+}{
+	{
+		replied("NOAUTH", "WRONGPASS", "NOPERM"),
+		"compare the user, the password and the rights with those on the server (docs/operations.md#rights)",
+	},
+	{replied("LOADING"), "its server reads its data: wait"},
+	{replied("WRONGTYPE"), "the key is another program's: use a --prefix of your own"},
+	{replied(""), "look at the log of its server; redlock check says whether it is fit for locks"},
+	{
+		isTooLate,
+		"it answers too late, or not at all, so locks cannot count on it: look at its processor, swapping, SLOWLOG, " +
+			"and the way to it; a long way needs a longer --node-timeout, here and in the programs",
+	},
+	{
+		func(err error) bool { return errors.Is(err, syscall.ECONNREFUSED) },
+		"nothing listens there: does its server run, and at this address?",
+	},
+	{
+		func(err error) bool { var name *net.DNSError; return errors.As(err, &name) },
+		"is the name of its host right, and is it known on this machine?",
+	},
+	{
+		func(error) bool { return true },
+		"does its server run, and is it reached from this machine? redlock check, here and on another one, tells",
+	},
+}
+
+// replied is whether an error is a server's answer that begins with one of these words.
+func replied(words ...string) func(err error) bool {
+	return func(err error) bool {
+		var reply redis.Error
+		begins := func(word string) bool { return strings.HasPrefix(string(reply), word) }
+		return errors.As(err, &reply) && slices.ContainsFunc(words, begins)
+	}
+}
+
+func isTooLate(err error) bool {
+	var op *net.OpError
+	return strings.HasPrefix(err.Error(), "no answer within") || errors.As(err, &op) && op.Op == "read" && op.Timeout()
+}
+
+// nextStep is the hint for an error.
+func nextStep(err error) string {
+	for _, h := range hints {
+		if h.is(err) {
+			return h.hint
+		}
+	}
+	return ""
+}
+
+// nextSteps says what to do about what is wrong in views, each thing once, and how near the loss of the quorum is.
+func nextSteps(views []view) (steps []string) {
+	add := func(step string) {
+		if step != "" && !slices.Contains(steps, step) {
+			steps = append(steps, step)
+		}
+	}
+	for i := range views {
+		away := 0
+		for _, n := range views[i].sights {
+			if n.err != nil {
+				away++
+				add(n.node + ": " + nextStep(n.err))
+			}
+		}
+		add(quorumNear(len(views[i].sights), away, views[i].need))
+	}
+	for i := range views {
+		v := &views[i]
+		waiters := v.waiters()
+		if h, held := v.held(); held && len(waiters) > 0 && msOf(waiters[0].WaitedMS) >= longWait {
+			add(fmt.Sprintf("%s: somebody has waited for %s: see what %s does, and end it there; redlock break takes the lock from it",
+				printable(v.resource), shortly(msOf(waiters[0].WaitedMS)), who(h.token)))
+		}
+	}
+	return steps
+}
+
+// quorumNear says that the quorum is lost, or would be with one more node.
+func quorumNear(nodes, away, need int) string {
+	line := fmt.Sprintf("%d of %s answer, %d needed: ", nodes-away, count(nodes, "node"), need)
+	switch {
+	case away > 0 && nodes-away < need:
+		return line + "no lock can be got or extended: bring back any of the nodes, with its data"
+	case away > 0 && nodes-away == need:
+		return line + "restore a node before you restart another one"
+	default:
+		return ""
+	}
+}
+
+// who names a holder: by its label, and by a digest of its token, which is not the token.
+func who(token string) string {
+	if owner := stored.Owner(token); owner != "" {
+		return fmt.Sprintf("%q (%s)", owner, stored.Holder(token))
+	}
+	return stored.Holder(token)
+}
+
+// lasting says how long a key lives.
+func lasting(ttl time.Duration) string {
+	if ttl < 0 {
+		return "without expiry"
+	}
+	return "for " + shortly(ttl)
+}
+
+// shortly is a duration for people.
+func shortly(d time.Duration) string {
+	switch {
+	case d >= time.Minute:
+		return d.Round(time.Second).String()
+	case d >= time.Second:
+		return d.Round(100 * time.Millisecond).String()
+	default:
+		return d.Round(time.Millisecond).String()
+	}
+}
+
+// count is a number of things: 1 node, 3 nodes.
+func count(n int, thing string) string {
+	if n != 1 {
+		thing += "s"
+	}
+	return strconv.Itoa(n) + " " + thing
+}
+
+// shown are names that stand in one line.
+func shown(names []string) string {
+	var all []string
+	for _, name := range names {
+		all = append(all, printable(name))
+	}
+	return strings.Join(all, " ")
+}
+
+// printable is a name without what could disturb a terminal: anybody can name a key.
+func printable(name string) string {
+	quoted := fmt.Sprintf("%q", name)
+	if inner := quoted[1 : len(quoted)-1]; inner != name {
+		return quoted
+	}
+	return name
+}
+
+// messageOf is an error's text without the library's name, which stands before it already, and
+// without what could disturb a terminal: it may be a node's.
+func messageOf(err error) string { return harmless(strings.TrimPrefix(err.Error(), "redlock: ")) }
+
+// harmless is a text whose characters that are not shown, but for the ends of lines, are named as in Go's strings.
+func harmless(text string) string {
+	quoted := strconv.Quote(text)
+	return unquoted.Replace(quoted[1 : len(quoted)-1])
+}
+
+var unquoted = strings.NewReplacer(`\n`, "\n", `\"`, `"`, `\\`, `\`)

@@ -31,3 +31,29 @@ func (s status) exit() {
 	}
 	os.Exit(s.code)
 }
+
+// status is how redlock ends after the command.
+func (e ending) status() status { return status{code: e.code, signal: e.signal} }
+
+// statusOf is how redlock ends by a signal.
+func statusOf(sig os.Signal) status {
+	s := sig.(syscall.Signal)
+	return status{code: exitSignal + int(s), signal: s}
+}
+
+// watchSignals returns a channel with the signals that end the wait for the lock, and are
+// forwarded once it is over.
+func watchSignals() chan os.Signal {
+	signals := make(chan os.Signal, 16)
+	notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	return signals
+}
+
+// endsWait reports whether a signal ends the wait for the lock.
+func endsWait(sig os.Signal) bool {
+	switch sig {
+	case syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP:
+		return true
+	}
+	return false
+}
