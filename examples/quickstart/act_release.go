@@ -12,19 +12,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/seed6c881748/redlock/examples/internal/stage"
 	"github.com/seed6c881748/redlock/redlock"
 )
-
-func (d *demo) actRelease() act {
-	return act{
-		title: "A release by another process",
-		calls: []string{
-			`lock, err := alice.Lock(ctx, []string{"job:9"}, 30*time.Second)`,
-			`r.Release(ctx, j.Resources, j.Token) // in the worker`,
-		},
-		play: d.playRelease,
-	}
-}
 
 // A job is what an API hands to a worker. The token is a secret: whoever has it can release the
 // lock.
@@ -36,13 +26,11 @@ type job struct {
 }
 
 // playRelease takes a lock, and has a second process release it.
-func (d *demo) playRelease(ctx context.Context) error {
+func (d *demo) playRelease(ctx context.Context) {
 	lock, err := d.alice.Lock(ctx, []string{"job:9"}, 30*time.Second)
-	if err != nil {
-		return err
-	}
-	d.p.ok("Alice is an API: she takes the lock, hands job and token to a worker, and answers.")
-	j := job{Nodes: d.servers.addrs, Prefix: d.servers.prefix, Resources: lock.Resources(), Token: lock.Token()}
+	stage.Must(err)
+	d.ok("Alice is an API: she takes the lock, hands job and token to a worker, and answers.")
+	j := job{Nodes: d.addrs, Prefix: d.prefix, Resources: lock.Resources(), Token: lock.Token()}
 
 	waited := make(chan error, 1)
 	go func() {
@@ -55,23 +43,17 @@ func (d *demo) playRelease(ctx context.Context) error {
 	began := time.Now()
 	pid, err := startWorker(ctx, j)
 	if err != nil {
-		return errors.Join(err, lock.Unlock(ctx), <-waited)
+		stage.Must(errors.Join(err, lock.Unlock(ctx), <-waited))
 	}
-	d.p.ok("The worker, which is process %d, has done the job, and released the lock.", pid)
-	if took := time.Since(began); d.anyDown() {
-		d.p.details(fmt.Sprintf("It took %s with its Close, which waits for the node timeout, %s, for a node that is down:", ms(took), nodeTimeout),
+	d.ok("The worker, which is process %d, has done the job, and released the lock.", pid)
+	took := time.Since(began)
+	// One of the user's nodes may be down.
+	if slices.ContainsFunc(d.alice.Stats().Nodes, func(n redlock.NodeStats) bool { return !n.Up }) {
+		d.details(fmt.Sprintf("It took %s with its Close, which waits for the node timeout, %s, for a node that is down:", ms(took), nodeTimeout),
 			"that node is to be told of the release, too. The lock was free at once.")
 	}
-	if err = <-waited; err != nil {
-		return err
-	}
-	d.p.ok("Bob, who has waited for it, has got it at once.")
-	return nil
-}
-
-// anyDown reports whether a node is down, as one of the user's may be.
-func (d *demo) anyDown() bool {
-	return slices.ContainsFunc(d.alice.Stats().Nodes, func(n redlock.NodeStats) bool { return !n.Up })
+	stage.Must(<-waited)
+	d.ok("Bob, who has waited for it, has got it at once.")
 }
 
 // worker is the argument by which this program is the worker of the act.
@@ -98,13 +80,11 @@ func startWorker(ctx context.Context, j job) (pid int, err error) {
 
 // runWorker is what the second process does. It returns its exit status.
 func runWorker(in io.Reader, complaints io.Writer) int {
-	err := func() error {
-		var j job
-		if err := json.NewDecoder(in).Decode(&j); err != nil {
-			return err
-		}
-		return finish(context.Background(), j)
-	}()
+	var j job
+	err := json.NewDecoder(in).Decode(&j)
+	if err == nil {
+		err = finish(context.Background(), j)
+	}
 	if err != nil {
 		_, _ = fmt.Fprintln(complaints, err)
 		return 1

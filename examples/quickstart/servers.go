@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/seed6c881748/redlock/examples/internal/stage"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/redlock"
 )
@@ -72,34 +73,17 @@ func (s *servers) nodes() []redlock.Node {
 	return nodes
 }
 
-// kill makes servers die: their connections break and new ones are refused.
-func (s *servers) kill(nodes []*testcluster.Node) error {
-	for _, n := range nodes {
-		if err := n.Stop(); err != nil {
-			return fmt.Errorf("killing %s: %w", n.Name(), err)
-		}
-	}
-	return nil
-}
-
-// restart brings killed servers back. They have kept their data, as a real one must to come
-// back this soon: a node that forgot a lock would help a second client to get it as well. (See
-// redlock.WithQuarantine for nodes that do forget.)
-func (s *servers) restart(nodes []*testcluster.Node) error {
-	for _, n := range nodes {
-		if err := n.Restart(true); err != nil {
-			return fmt.Errorf("starting %s again: %w", n.Name(), err)
-		}
-	}
-	return nil
-}
-
 // forget deletes the key of a resource on all nodes that can be reached, as an operator with
 // redis-cli might.
 func (s *servers) forget(ctx context.Context, resource string) error {
 	var errs []error
 	for _, n := range s.nodes() {
-		if err := del(ctx, n, s.prefix+resource); err != nil {
+		conn, err := n.Pool.GetContext(ctx)
+		if err == nil {
+			_, err = conn.Do("DEL", s.prefix+resource)
+			err = errors.Join(err, conn.Close())
+		}
+		if err != nil {
 			errs = append(errs, fmt.Errorf("deleting a key at %s: %w", n.Name, err))
 		}
 	}
@@ -109,33 +93,19 @@ func (s *servers) forget(ctx context.Context, resource string) error {
 	return errors.Join(errs...)
 }
 
-func del(ctx context.Context, n redlock.Node, key string) error {
-	conn, err := n.Pool.GetContext(ctx)
-	if err != nil {
-		return err
-	}
-	_, err = conn.Do("DEL", key)
-	return errors.Join(err, conn.Close())
-}
-
 // checkEmpty fails if a server of the demo still stores a lock.
-func (s *servers) checkEmpty(p *printer) error {
-	if s.cluster == nil {
-		return nil
+func (d *demo) checkEmpty() {
+	if d.cluster == nil {
+		return
 	}
-	for _, n := range s.cluster.Nodes {
-		keys, err := n.Keys()
-		if err != nil {
-			return fmt.Errorf("reading %s: %w", n.Name(), err)
-		}
+	for _, n := range d.cluster.Nodes {
+		keys := stage.Got(n.Keys())
 		for _, resource := range resources {
-			if _, found := keys[s.prefix+resource]; found {
-				return fmt.Errorf("%s still has the key of %s, which was released", n.Name(), resource)
-			}
+			_, found := keys[d.prefix+resource]
+			stage.Check(!found, "%s still has the key of %s, which was released", n.Name(), resource)
 		}
 	}
-	p.ok("No node has a key of a lock left.")
-	return nil
+	d.ok("No node has a key of a lock left.")
 }
 
 // resources are all that the acts lock.
