@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"math/rand/v2"
-	"slices"
 	"time"
 )
 
@@ -31,36 +30,20 @@ func (st *stage) setAuto(on bool) {
 func (c *client) liveOn(ctx context.Context) {
 	between := func(low, high time.Duration) bool { return sleep(ctx, low+rand.N(high-low)) }
 	for between(c.st.p.ttl/8, c.st.p.ttl) {
-		c.do("lock")
-		for c.is("asks", "waits") {
-			if !sleep(ctx, lookEvery) {
-				return
-			}
+		c.do("hold", "") // Nothing, if it has or wants it already.
+		if between(c.st.p.ttl/4, c.st.p.ttl/2) && c.do("write", "holds") && between(c.st.p.ttl/8, c.st.p.ttl/4) {
+			c.do("release", "holds")
 		}
-		if !c.is("holds") {
-			continue // It was refused, or lost.
-		}
-		c.do("keep")
-		if !between(c.st.p.ttl/4, c.st.p.ttl/2) {
-			return
-		}
-		c.do("write")
-		if !between(c.st.p.ttl/8, c.st.p.ttl/4) {
-			return
-		}
-		c.do("release")
 	}
 }
 
-// is reports whether the client is in one of these states.
-func (c *client) is(states ...string) bool {
+// do has the client do something if it is in this state.
+func (c *client) do(what, state string) bool {
 	c.st.p.mu.Lock()
 	defer c.st.p.mu.Unlock()
-	return slices.Contains(states, c.state())
-}
-
-func (c *client) do(what string) {
-	c.st.p.mu.Lock()
-	defer c.st.p.mu.Unlock()
+	if c.state() != state {
+		return false
+	}
 	calls[what](c)
+	return true
 }

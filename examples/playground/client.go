@@ -21,6 +21,7 @@ type client struct {
 
 	call     context.CancelFunc // ends its Lock; nil: none is running
 	waits    bool               // that Lock was refused once
+	keepIt   bool               // what it gets is kept alive
 	granted  chan []vote        // the hook has heard that the lock was granted, by these votes
 	heard    map[uint64][]vote  // what decided each call that goes on, by Event.Call; only the hook uses it
 	refusal  []vote             // what refused its latest Lock, or has it wait; nil: nothing did
@@ -55,7 +56,8 @@ func newClient(st *stage, name string, quarantine bool) (c *client, err error) {
 
 // calls are what a client can be told to do. None of them waits for its end. All of them have p.mu.
 var calls = map[string]func(c *client){
-	"lock":    (*client).acquire,
+	"lock":    func(c *client) { c.acquire(false) },
+	"hold":    func(c *client) { c.acquire(true) },
 	"giveup":  (*client).giveUp,
 	"keep":    func(c *client) { c.keep(true) },
 	"let":     func(c *client) { c.keep(false) },
@@ -66,13 +68,13 @@ var calls = map[string]func(c *client){
 }
 
 // acquire has the client call Lock, which waits in line as long as somebody else has the lock.
-func (c *client) acquire() {
+func (c *client) acquire(keepIt bool) {
 	p := c.st.p
 	if c.call != nil || c.lock != nil || c.awake != nil {
 		return
 	}
 	ctx, cancel := context.WithCancel(c.st.ctx)
-	c.call, c.waits, c.refusal = cancel, false, nil
+	c.call, c.waits, c.keepIt, c.refusal = cancel, false, keepIt, nil
 	if p.slow {
 		p.say(info, c.name, "Client %s calls Lock, which asks every node that it can reach at once to set the key for it.", c.name)
 	}

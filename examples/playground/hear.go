@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -20,7 +19,6 @@ type vote struct {
 	Says string `json:"says"` // yes, pending, or why not
 	Who  string `json:"who,omitempty"`
 	Took int64  `json:"took"` // ms
-	left time.Duration
 }
 
 // An extension is one that has succeeded.
@@ -44,7 +42,7 @@ const (
 func votesOf(all []redlock.Vote) []vote {
 	votes := make([]vote, len(all))
 	for i, v := range all {
-		votes[i] = vote{Node: string(rune('1' + i)), Who: v.Owner, Took: v.Took.Milliseconds(), left: v.HolderTTL}
+		votes[i] = vote{Node: string(rune('1' + i)), Who: v.Owner, Took: v.Took.Milliseconds()}
 		for _, kind := range []struct {
 			err  error
 			says string
@@ -92,27 +90,16 @@ func (c *client) hear(_ context.Context, e redlock.Event) {
 	case redlock.EventExtended:
 		c.kept(e, c.heard[e.Call])
 	case redlock.EventReleased:
-		c.hearReleased(e.Err, c.heard[e.Call])
+		votes := c.heard[e.Call]
 		delete(c.heard, e.Call)
+		c.st.wg.Go(func() { // It may be suspended, and hears of it when it goes on.
+			if c.whenAwake() {
+				c.released(e.Err, votes)
+			}
+		})
 	case redlock.EventNotAcquired, redlock.EventHoldEnded:
 		delete(c.heard, e.Call)
 	}
-}
-
-// hearReleased tells of it as soon as the client is awake, which may be long after.
-func (c *client) hearReleased(err error, votes []vote) {
-	c.st.p.mu.Lock()
-	awake := c.awake == nil
-	c.st.p.mu.Unlock()
-	if awake {
-		c.released(err, votes)
-		return
-	}
-	c.st.wg.Go(func() {
-		if c.whenAwake() {
-			c.released(err, votes)
-		}
-	})
 }
 
 func (c *client) voted(e redlock.Event) {
@@ -153,6 +140,9 @@ func (c *client) got(lock *redlock.Lock, votes []vote) {
 	}
 	p.say(good, c.name, "Client %s has the lock: %s said yes, which %s %d of 5. It is valid for %s.",
 		c.name, nodesText(said), verb(said, "is", "are"), len(said), seconds(time.Until(lock.Until())))
+	if c.keepIt {
+		c.keep(true)
+	}
 }
 
 // refused is told that the client gets no lock.
@@ -170,7 +160,7 @@ func (c *client) refused(err error) {
 		p.say(info, c.name, "Client %s gives up.", c.name)
 	case errors.As(err, &failed):
 		c.refusal = votesOf(failed.Votes)
-		p.say(bad, c.name, "Client %s gets no lock: %s. So no majority has said yes. Better no lock than two.", c.name, p.why(c.refusal))
+		p.say(bad, c.name, "Client %s gets no lock: %s. So no majority has said yes. Better no lock than two.", c.name, why(c.refusal))
 	default:
 		p.say(bad, c.name, "Client %s gets no lock: %v.", c.name, err)
 	}
@@ -196,46 +186,44 @@ func (c *client) waiting(err error) {
 		p.say(info, c.name, "Client %s waits in line.", c.name)
 		return
 	}
-	switch why := p.why(c.refusal); {
+	switch because := why(c.refusal); {
 	case len(saying(c.refusal, quarantined)) > 0:
-		p.say(bad, c.name, "Client %s must wait: %s. So there is no second holder.", c.name, why)
+		p.say(bad, c.name, "Client %s must wait: %s. So there is no second holder.", c.name, because)
 	case len(saying(c.refusal, taken)) > 0:
-		p.say(info, c.name, "Client %s must wait: %s. It stands in line, and is told of a release.", c.name, why)
+		p.say(info, c.name, "Client %s must wait: %s. It stands in line, and is told of a release.", c.name, because)
 	default:
-		p.say(info, c.name, "Client %s must wait: %s. It tries again soon.", c.name, why)
+		p.say(info, c.name, "Client %s must wait: %s. It tries again soon.", c.name, because)
 	}
 }
 
+// reasons are what a node said, or did, that has not said yes.
+var reasons = map[string]string{
+	quarantined: "abstained, in quarantine",
+	unreached:   "could not be reached",
+	late:        "did not answer in time",
+	gone:        "did not have its key",
+}
+
 // why says what kept nodes from saying yes.
-func (p *playground) why(votes []vote) string {
-	var parts []string
-	for _, who := range append(clientNames, "") {
-		held := slices.DeleteFunc(slices.Clone(votes), func(v vote) bool { return v.Says != taken || v.Who != who })
-		if nodes := saying(held, taken); len(nodes) > 0 && who != "" {
-			parts = append(parts, fmt.Sprintf("%s said that client %s has the lock", nodesText(nodes), who))
-		} else if len(nodes) > 0 {
-			parts = append(parts, fmt.Sprintf("%s %s it for the next in line", nodesText(nodes), verb(nodes, "keeps", "keep")))
+func why(votes []vote) string {
+	var order []string
+	nodes := map[string][]string{}
+	for _, v := range votes {
+		reason := reasons[v.Says]
+		if v.Says == taken && v.Who != "" {
+			reason = "said that client " + v.Who + " has the lock"
+		} else if v.Says == taken {
+			reason = "kept it for the next in line"
 		}
-	}
-	if nodes := saying(votes, quarantined); len(nodes) > 0 {
-		var left time.Duration
-		for _, v := range votes {
-			if v.Says == quarantined {
-				left = max(left, v.left)
-			}
+		if reason != "" && nodes[reason] == nil {
+			order = append(order, reason)
 		}
-		parts = append(parts, fmt.Sprintf("%s %s in quarantine for another %s", nodesText(nodes), verb(nodes, "is", "are"), seconds(left)))
+		nodes[reason] = append(nodes[reason], v.Node)
 	}
-	for _, says := range []struct{ vote, one, many string }{
-		{unreached, "could not be reached", "could not be reached"},
-		{late, "did not answer in time", "did not answer in time"},
-		{gone, "does not have its key", "do not have its key"},
-	} {
-		if nodes := saying(votes, says.vote); len(nodes) > 0 {
-			parts = append(parts, nodesText(nodes)+" "+verb(nodes, says.one, says.many))
-		}
+	for i, reason := range order {
+		order[i] = nodesText(nodes[reason]) + " " + reason
 	}
-	return cmp.Or(strings.Join(parts, "; "), "too few nodes said yes")
+	return cmp.Or(strings.Join(order, "; "), "too few nodes said yes")
 }
 
 // kept is told how an extension has ended.
@@ -257,7 +245,7 @@ func (c *client) kept(e redlock.Event, votes []vote) {
 	var failed *redlock.QuorumError
 	if errors.As(err, &failed) {
 		p.sayOnce(bad, c.name, fmt.Sprintf("Client %s cannot extend its lock: %s. It has it until its time is over, and keeps trying.",
-			c.name, p.why(votesOf(failed.Votes))))
+			c.name, why(votesOf(failed.Votes))))
 	}
 	c.extended = err == nil
 }

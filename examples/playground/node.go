@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
@@ -121,23 +122,20 @@ func (n *node) empty() error {
 	n.setDelay()
 	n.emptied = true
 	st.readKeys()
-	left, cure := st.nodesOf(whose), ""
+	had := "It had none of the lock's."
+	if whose != "" && st.client(whose).state() == "holds" {
+		left := st.nodesOf(whose)
+		had = fmt.Sprintf("It has forgotten that client %s has the lock. %s still %s", whose, capital(nodesText(left)), verb(left, "knows.", "know."))
+		if len(left) < need {
+			had = strings.TrimSuffix(had, ".") + ", which is no majority."
+		}
+	} else if whose != "" {
+		had = "It had one of client " + whose + ", which does not have the lock."
+	}
 	if st.p.quarantine {
-		cure = " It is in quarantine now, and grants nothing until all that it may have forgotten has ended."
+		had += " It is in quarantine now, and grants nothing until all that it may have forgotten has ended."
 	}
-	switch {
-	case whose == "":
-		st.p.say(fault, "", "Node %s was restarted without its keys. It had none of the lock's.%s", n.name, cure)
-	case st.client(whose).state() != "holds":
-		st.p.say(fault, "", "Node %s was restarted without its keys. It had one of client %s, which does not have the lock.%s",
-			n.name, whose, cure)
-	case len(left) >= need:
-		st.p.say(fault, "", "Node %s was restarted without its keys: it has forgotten that client %s has the lock. %s still %s.%s",
-			n.name, whose, capital(nodesText(left)), verb(left, "knows", "know"), cure)
-	default:
-		st.p.say(fault, "", "Node %s was restarted without its keys: it has forgotten that client %s has the lock. %s still %s, "+
-			"which is no majority.%s", n.name, whose, capital(nodesText(left)), verb(left, "knows", "know"), cure)
-	}
+	st.p.say(fault, "", "Node %s was restarted without its keys. %s", n.name, had)
 	return nil
 }
 
@@ -146,16 +144,6 @@ func (n *node) become(state string) bool {
 	changed := n.fault != state
 	n.fault, n.st.disturbed = state, time.Now()
 	return changed
-}
-
-// nodesOf are the nodes that have a client's key.
-func (st *stage) nodesOf(client string) (names []string) {
-	for _, n := range st.nodes {
-		if client != "" && n.holder == client {
-			names = append(names, n.name)
-		}
-	}
-	return names
 }
 
 // left says how many nodes answer, and what that means. A node in quarantine answers, but grants nothing.
@@ -179,44 +167,37 @@ func (st *stage) left() string {
 	}
 }
 
-// with are the nodes with a fault, or with none.
-func (st *stage) with(fault string) (names []string) {
+// those are the nodes for which it is so.
+func (st *stage) those(so func(n *node) bool) (names []string) {
 	for _, n := range st.nodes {
-		if n.fault == fault {
+		if so(n) {
 			names = append(names, n.name)
 		}
 	}
 	return names
+}
+
+// nodesOf are the nodes that have a client's key.
+func (st *stage) nodesOf(client string) []string {
+	return st.those(func(n *node) bool { return client != "" && n.holder == client })
+}
+
+// with are the nodes with a fault, or with none.
+func (st *stage) with(fault string) []string {
+	return st.those(func(n *node) bool { return n.fault == fault })
 }
 
 // emptied are the nodes that have lost their keys on this stage.
-func (st *stage) emptied() (names []string) {
-	for _, n := range st.nodes {
-		if n.emptied {
-			names = append(names, n.name)
-		}
-	}
-	return names
+func (st *stage) emptied() []string {
+	return st.those(func(n *node) bool { return n.emptied })
 }
 
 // abstainers are the nodes that answer, but are in quarantine.
-func (st *stage) abstainers() (names []string) {
-	for _, n := range st.nodes {
-		if n.answers() && !n.abstains.IsZero() {
-			names = append(names, n.name)
-		}
-	}
-	return names
+func (st *stage) abstainers() []string {
+	return st.those(func(n *node) bool { return n.answers() && !n.abstains.IsZero() })
 }
-
-func (n *node) answers() bool { return n.fault == "" || n.fault == delayed }
 
 // up is how many nodes answer.
-func (st *stage) up() (n int) {
-	for _, node := range st.nodes {
-		if node.answers() {
-			n++
-		}
-	}
-	return n
-}
+func (st *stage) up() int { return len(st.those((*node).answers)) }
+
+func (n *node) answers() bool { return n.fault == "" || n.fault == delayed }

@@ -175,9 +175,9 @@ func TestASuspendedWaiterHoldsUpNobody(t *testing.T) {
 func TestNodesForget(t *testing.T) {
 	inBubble(t, func(p *player) {
 		p.press("lock A", "empty 1", "empty 2")
-		p.says("it has forgotten that client A has the lock. Nodes 2, 3, 4 and 5 still know", "Nodes 3, 4 and 5 still know")
+		p.says("It has forgotten that client A has the lock. Nodes 2, 3, 4 and 5 still know", "Nodes 3, 4 and 5 still know")
 		p.press("empty 3")
-		p.says("it has forgotten that client A has the lock. Nodes 4 and 5 still know, which is no majority.")
+		p.says("It has forgotten that client A has the lock. Nodes 4 and 5 still know, which is no majority.")
 		p.press("lock B")
 		p.says("Two clients have the lock! Nodes 1, 2 and 3 said yes to client B", "three of five nodes know nothing of A")
 		require.Equal(t, "AB", p.holders())
@@ -185,7 +185,7 @@ func TestNodesForget(t *testing.T) {
 		require.True(t, slices.ContainsFunc(v.Spans, func(s span) bool { return s.Lane == "all" && s.What == "two holders" }))
 
 		p.press("quarantine on", "lock A", "empty 1", "empty 2", "empty 3", "lock B")
-		p.says("It is in quarantine now", "Client B must wait: ", " in quarantine for another ")
+		p.says("It is in quarantine now", "Client B must wait: ", " abstained, in quarantine")
 		for p.holders() == "A" {
 			time.Sleep(lookEvery)
 		}

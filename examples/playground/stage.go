@@ -26,9 +26,7 @@ type stage struct {
 	wrote   string // who wrote last
 	refused string // whose write was refused last
 
-	disturbed time.Time     // when a node last got a fault, or lost it
-	two       time.Duration // for how long two clients have had the lock; what goes on is not in it
-	twoSince  time.Time     // since when two have it; zero: at most one does
+	disturbed time.Time // when a node last got a fault, or lost it
 
 	stopAuto context.CancelFunc
 }

@@ -216,13 +216,13 @@ var claims = []claim{
 	says(`NODES said that CLIENT has the lock`, func(w *witness, m []string) bool {
 		return w.slow() || w.store(m[1], m[2], 1) // What they said may be outdated before it arrives.
 	}),
-	says(`NODES keeps? it for the next in line`, always),
-	says(`NODES (?:is|are) in quarantine for another TIME`, func(w *witness, m []string) bool { return w.forgot(m[1]) }),
+	says(`NODES kept it for the next in line`, always),
+	says(`NODES abstained, in quarantine`, func(w *witness, m []string) bool { return w.forgot(m[1]) }),
 	says(`NODES could not be reached`, func(w *witness, m []string) bool {
 		return time.Since(w.st.disturbed) < 2*nodeTimeout || !slices.ContainsFunc(digits(m[1]), func(n string) bool { return w.reach(n) })
 	}),
 	says(`NODES did not answer in time`, func(w *witness, m []string) bool { return w.allAre(m[1], frozen) }),
-	says(`NODES (?:does|do) not have its key`, func(w *witness, m []string) bool { return w.without(m[1], w.who) }),
+	says(`NODES did not have its key`, func(w *witness, m []string) bool { return w.without(m[1], w.who) }),
 	says(`there is no second holder`, func(w *witness, _ []string) bool { return len(w.holders()) < 2 }),
 	says(`CLIENT gets no lock`, func(w *witness, m []string) bool { return !w.has(m[1]) && !w.waits(m[1]) }),
 	says(`CLIENT gives up`, func(w *witness, m []string) bool { return !w.has(m[1]) && !w.waits(m[1]) }),
@@ -259,7 +259,7 @@ var claims = []claim{
 		return strings.EqualFold(numbers[w.answering()], m[1])
 	}),
 	says(`^Node (\d) was restarted without its keys`, func(w *witness, m []string) bool { return w.stored(m[1]) == "" }),
-	says(`it has forgotten that CLIENT has the lock. NODES still knows?`, func(w *witness, m []string) bool {
+	says(`It has forgotten that CLIENT has the lock. NODES still knows?`, func(w *witness, m []string) bool {
 		return w.has(m[1]) && (strings.EqualFold(m[2], "no node") || w.store(m[2], m[1], 1))
 	}),
 	says(`which is no majority`, func(w *witness, _ []string) bool {
