@@ -26,9 +26,6 @@ import (
 )
 
 func main() {
-	if len(os.Args) == 2 && os.Args[1] == worker {
-		os.Exit(runWorker(os.Stdin, os.Stderr))
-	}
 	p := newPrinter(os.Stdout, styleOf(os.Stdout, os.Getenv))
 	os.Exit(run(stage.Interruptible(), p, os.Getenv("REDLOCK_NODES"), readTime))
 }
@@ -144,7 +141,7 @@ func (d *demo) program() []act {
 		}},
 		{title: "A release by another process", play: d.playRelease, calls: []string{
 			`lock, err := alice.Lock(ctx, []string{"job:9"}, 30*time.Second)`,
-			`r.Release(ctx, j.Resources, j.Token) // in the worker`,
+			`err = carol.Release(ctx, resources, token) // in the worker`,
 		}},
 		{title: "Two of five nodes die", play: d.playTwoDie, kills: true, calls: []string{
 			`err = lock.Extend(ctx, 10*time.Second)`,
