@@ -39,6 +39,11 @@ var faults = map[string]func(n *node) error{
 	"empty":   (*node).empty,
 }
 
+// say says something of the node: the text goes on behind its name.
+func (n *node) say(kind, format string, args ...any) {
+	n.st.p.say(kind, "", "Node "+n.name+format, args...)
+}
+
 func (n *node) kill() error {
 	if !n.become(down) {
 		return nil
@@ -46,7 +51,7 @@ func (n *node) kill() error {
 	if err := n.server.Stop(); err != nil {
 		return err
 	}
-	n.st.p.say(fault, "", "Node %s was killed. %s", n.name, n.st.left())
+	n.say(fault, " was killed. %s", n.st.left())
 	return nil
 }
 
@@ -56,12 +61,11 @@ func (n *node) restart() error {
 		return err
 	}
 	n.become("")
-	n.setDelay()
 	kept := "It has kept its keys, as a server does that writes each of them to its disk."
 	if n.st.p.quarantine {
 		kept += " Clients cannot know that, so it is in quarantine."
 	}
-	n.st.p.say(info, "", "Node %s was restarted. %s", n.name, kept)
+	n.say(info, " was restarted. %s", kept)
 	return nil
 }
 
@@ -72,29 +76,27 @@ func (n *node) freeze() error {
 	if err := n.server.Hang(); err != nil {
 		return err
 	}
-	n.st.p.say(fault, "", "Node %s is frozen: it is connected, and answers nobody. %s", n.name, n.st.left())
+	n.say(fault, " is frozen: it is connected, and answers nobody. %s", n.st.left())
 	return nil
 }
 
 func (n *node) thaw() error {
 	n.become("")
-	n.setDelay()
 	if err := n.server.Resume(); err != nil {
 		return err
 	}
-	n.st.p.say(info, "", "Node %s goes on, and works off what it was sent meanwhile.", n.name)
+	n.say(info, " goes on, and works off what it was sent meanwhile.")
 	return nil
 }
 
 func (n *node) delay(on bool) error {
 	if on {
 		n.become(delayed)
-		n.st.p.say(fault, "", "Node %s is slow: an answer takes more than a second. Nobody waits for it who has a majority without it.", n.name)
+		n.say(fault, " is slow: an answer takes more than a second. Nobody waits for it who has a majority without it.")
 	} else {
 		n.become("")
-		n.st.p.say(info, "", "Node %s is as fast as before.", n.name)
+		n.say(info, " is as fast as before.")
 	}
-	n.setDelay()
 	return nil
 }
 
@@ -119,7 +121,6 @@ func (n *node) empty() error {
 		return err
 	}
 	n.become("")
-	n.setDelay()
 	n.emptied = true
 	st.readKeys()
 	had := "It had none of the lock's."
@@ -135,7 +136,7 @@ func (n *node) empty() error {
 	if st.p.quarantine {
 		had += " It is in quarantine now, and grants nothing until all that it may have forgotten has ended."
 	}
-	st.p.say(fault, "", "Node %s was restarted without its keys. %s", n.name, had)
+	n.say(fault, " was restarted without its keys. %s", had)
 	return nil
 }
 
@@ -143,6 +144,7 @@ func (n *node) empty() error {
 func (n *node) become(state string) bool {
 	changed := n.fault != state
 	n.fault, n.st.disturbed = state, time.Now()
+	n.setDelay()
 	return changed
 }
 
@@ -158,8 +160,6 @@ func (st *stage) left() string {
 		return count(up) + " of five answer" + of + ". Three are enough."
 	case grant == need:
 		return count(up) + " of five answer" + of + ", which is just enough: no other node may fail."
-	case up == 0:
-		return "No node answers: nobody can get or extend the lock."
 	case up >= need:
 		return count(up) + " of five answer" + of + ", and three have to grant a lock: nobody can get it."
 	default:

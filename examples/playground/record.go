@@ -98,17 +98,14 @@ func (p *playground) say(kind, who, format string, args ...any) {
 	}
 }
 
-// sayOnce says nothing if it is what was said of the client last.
-func (p *playground) sayOnce(kind, who, text string) {
+// last is what was said of a client last.
+func (p *playground) last(who string) string {
 	for _, s := range slices.Backward(p.rec.log) {
 		if s.Who == who {
-			if s.Text == text {
-				return
-			}
-			break
+			return s.Text
 		}
 	}
-	p.say(kind, who, "%s", text)
+	return ""
 }
 
 func (p *playground) mark(c *client, what string, votes []vote) *mark {

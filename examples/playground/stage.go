@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	examples "github.com/seed6c881748/redlock/examples/internal/stage"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/redlock"
 )
@@ -101,16 +102,7 @@ func (st *stage) close() {
 // sleep reports whether the stage is still there after d.
 func (st *stage) sleep(d time.Duration) bool { return sleep(st.ctx, d) }
 
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
+func sleep(ctx context.Context, d time.Duration) bool { return examples.Sleep(ctx, d) == nil }
 
 // look compares what nodes and clients say with what is known of them, and records it.
 func (st *stage) look() {
