@@ -21,29 +21,18 @@ var errNotEnough = errors.New("not enough on the account")
 func withdraw(ctx context.Context, r *redlock.Redlock, bank *stage.Store[int], account string, amount int) error {
 	// Do waits for the lock, extends it while the function runs, and releases it.
 	return r.Do(ctx, []string{"account:" + account}, ttl, func(ctx context.Context, _ *redlock.Lock) error {
-		// Read under the lock: what was read before may be old.
-		balance, err := bank.Get(ctx, account)
-		if err != nil {
-			return err
-		}
-		if balance < amount {
-			return errNotEnough
-		}
 		// This ctx ends when the lock does, so a store that is given it does not write
-		// too late. With one that takes no context, ask lock.Err() here.
-		//
-		// The lock does not replace a fence: a process that is suspended right here, and
-		// for long, wakes up before it knows. So where the store has conditions, use
-		// them as well: UPDATE … WHERE balance = (what was read).
-		return bank.Set(ctx, account, balance-amount)
+		// too late. With one that takes no context, ask lock.Err() before you write.
+		return withoutLock(ctx, bank, account, amount)
 	})
 	// If the lock was lost in the middle, the error is ErrLost, even if all was written.
 	// Then look at the account before you try again.
 }
 
-// withoutLock is what goes wrong: all machines read the same balance, and each one
+// withoutLock is what goes wrong by itself: all machines read the same balance, and each one
 // finds that it is enough.
 func withoutLock(ctx context.Context, bank *stage.Store[int], account string, amount int) error {
+	// Read under the lock: what was read before may be old.
 	balance, err := bank.Get(ctx, account)
 	if err != nil {
 		return err
@@ -51,6 +40,9 @@ func withoutLock(ctx context.Context, bank *stage.Store[int], account string, am
 	if balance < amount {
 		return errNotEnough
 	}
+	// The lock does not replace a fence: a process that is suspended right here, and
+	// for long, wakes up before it knows. So where the store has conditions, use
+	// them as well: UPDATE … WHERE balance = (what was read).
 	return bank.Set(ctx, account, balance-amount)
 }
 

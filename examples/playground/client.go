@@ -4,21 +4,17 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"net"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
-
-	"github.com/seed6c881748/redlock/internal/testcluster"
+	examples "github.com/seed6c881748/redlock/examples/internal/stage"
 	"github.com/seed6c881748/redlock/redlock"
 )
 
 // A client stands for a process that wants the lock. Its state is guarded by the playground's mutex.
 type client struct {
-	st    *stage
-	name  string
-	r     *redlock.Redlock
-	gates []*testcluster.Proxy // one on its way to each node, for suspensions
+	st   *stage
+	name string
+	r    *examples.Process
 
 	call     context.CancelFunc // ends its Lock; nil: none is running
 	waits    bool               // that Lock was refused once
@@ -40,19 +36,10 @@ type client struct {
 	woke     time.Time
 }
 
-func newClient(st *stage, name string, quarantine bool) (c *client, err error) {
-	c = &client{st: st, name: name, granted: make(chan []vote, 1), heard: map[uint64][]vote{}}
-	nodes := make([]redlock.Node, len(st.nodes))
-	for i, n := range st.nodes {
-		gate := testcluster.NewProxy(n.server.Dial)
-		c.gates = append(c.gates, gate)
-		dial := redis.DialContextFunc(func(ctx context.Context, _, _ string) (net.Conn, error) { return gate.Dial(ctx) })
-		nodes[i] = redlock.Node{Name: n.server.Name(), Pool: &redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
-			return redis.DialContext(ctx, "tcp", n.name, dial)
-		}}}
-	}
-	c.r, err = redlock.New(nodes, st.p.options(c, quarantine)...)
-	return c, err
+func newClient(st *stage, name string, quarantine bool) *client {
+	c := &client{st: st, name: name, granted: make(chan []vote, 1), heard: map[uint64][]vote{}}
+	c.r = st.Process(st.p.options(c, quarantine)...)
+	return c
 }
 
 // calls are what a client can be told to do. None of them waits for its end. All of them have p.mu.
@@ -172,9 +159,8 @@ func (c *client) release() {
 	c.st.wg.Go(func() { _ = lock.Unlock(c.st.ctx) }) // The hook hears how that ends, and by which votes.
 }
 
-// suspend stands for a process that stops, as by SIGSTOP, a pause of its virtual machine or of its garbage collector.
-// Its goroutines cannot be stopped, as they are this program's. So its connections are, in both directions, it does
-// nothing further, and it hears of nothing until it goes on.
+// suspend stands for a process that stops, as by SIGSTOP, a pause of its virtual machine or of its garbage collector: its
+// connections carry nothing, it does nothing further, and it hears of nothing until it goes on.
 func (c *client) suspend() {
 	if c.awake != nil {
 		return
@@ -182,9 +168,7 @@ func (c *client) suspend() {
 	c.awake, c.overdue = make(chan struct{}), false
 	c.wantKept = c.keeping != nil
 	c.stopKeeping()
-	for _, g := range c.gates {
-		g.Hang()
-	}
+	c.r.Suspend()
 	if c.state() == "holds" {
 		c.say(fault, " is suspended: its process stands still, so nobody extends its lock, which has %s left.", c.left())
 	} else {
@@ -199,9 +183,7 @@ func (c *client) resume() {
 	}
 	close(c.awake)
 	c.awake, c.woke = nil, time.Now()
-	for _, g := range c.gates {
-		g.Resume()
-	}
+	c.r.Resume()
 	ended := lock != nil && lock.Err() != nil
 	if lock != nil && !ended && c.wantKept {
 		c.startKeeping()
@@ -270,9 +252,7 @@ func (c *client) close() {
 	c.lock = nil
 	c.stopKeeping()
 	p.mu.Unlock()
-	for _, g := range c.gates {
-		g.Resume()
-	}
+	c.r.Resume()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.st.ctx), time.Second)
 	defer cancel()
 	if lock != nil {

@@ -2,22 +2,23 @@ package main
 
 import (
 	"context"
+	"io"
 	"strings"
 	"sync"
 	"time"
 
 	examples "github.com/seed6c881748/redlock/examples/internal/stage"
-	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/redlock"
 )
 
 // A stage is five nodes, four clients and a register, from one start to the next.
 type stage struct {
+	*examples.Stage
+
 	p       *playground
 	ctx     context.Context //nolint:containedctx // It ends with the stage.
 	cancel  context.CancelFunc
 	wg      sync.WaitGroup
-	cluster *testcluster.Cluster
 	nodes   []*node
 	clients []*client
 
@@ -35,24 +36,22 @@ type stage struct {
 var clientNames = []string{"A", "B", "C", "D"}
 
 func newStage(p *playground, quarantine bool) (*stage, error) {
-	cluster, err := testcluster.NewBubble(5)
+	shared, err := examples.Open(io.Discard)
 	if err != nil {
 		return nil, err
 	}
-	st := &stage{p: p, cluster: cluster}
+	st := &stage{Stage: shared, p: p}
 	st.ctx, st.cancel = context.WithCancel(p.ctx)
-	for i, server := range cluster.Nodes {
+	for i, server := range st.Nodes {
 		st.nodes = append(st.nodes, &node{st: st, name: string(rune('1' + i)), server: server})
 	}
-	for _, name := range clientNames {
-		c, err := newClient(st, name, quarantine)
-		if err != nil {
-			st.close()
-			return nil, err
+	err = examples.Try(func() {
+		for _, name := range clientNames {
+			st.clients = append(st.clients, newClient(st, name, quarantine))
 		}
-		st.clients = append(st.clients, c)
-	}
-	if err := st.meet(quarantine); err != nil {
+		examples.Must(st.meet(quarantine))
+	})
+	if err != nil {
 		st.close()
 		return nil, err
 	}
@@ -90,13 +89,8 @@ func (st *stage) close() {
 		closing.Go(c.close)
 	}
 	closing.Wait()
-	for _, c := range st.clients {
-		for _, g := range c.gates {
-			g.Close()
-		}
-	}
 	st.wg.Wait()
-	_ = st.cluster.Close() // It ends all the same.
+	_ = st.Close(st.ctx) // It ends all the same.
 }
 
 // sleep reports whether the stage is still there after d.

@@ -32,10 +32,20 @@ type Stage struct {
 	cluster *testcluster.Cluster
 	start   time.Time
 
-	mu      sync.Mutex
-	out     io.Writer
-	clients []*redlock.Redlock
-	others  []*Stage
+	mu        sync.Mutex
+	out       io.Writer
+	processes []*Process
+	others    []*Stage
+}
+
+// Open returns a stage, which speaks to out. Its nodes need no ports, so it may be in a bubble of
+// fake time.
+func Open(out io.Writer) (*Stage, error) {
+	cluster, err := testcluster.NewBubble(size)
+	if err != nil {
+		return nil, err
+	}
+	return &Stage{Nodes: cluster.Nodes, cluster: cluster, out: out, start: time.Now()}, nil
 }
 
 // Interruptible returns a context that ends with the first Ctrl-C. A second one kills.
@@ -53,15 +63,14 @@ func Main(tell func(ctx context.Context, s *Stage)) {
 	}
 }
 
-// Run plays a story. Its nodes need no ports, so it may be in a bubble of fake time.
+// Run plays a story.
 func Run(ctx context.Context, out io.Writer, tell func(ctx context.Context, s *Stage)) error {
-	cluster, err := testcluster.NewBubble(size)
+	s, err := Open(out)
 	if err != nil {
 		return err
 	}
-	s := &Stage{Nodes: cluster.Nodes, cluster: cluster, out: out, start: time.Now()}
 	return Try(func() {
-		defer func() { Must(s.close(ctx)) }()
+		defer func() { Must(s.Close(ctx)) }()
 		limited, cancel := context.WithTimeout(ctx, patience)
 		defer cancel()
 		tell(limited, s)
@@ -109,8 +118,8 @@ func Check(so bool, format string, args ...any) {
 
 // Another returns a stage with nodes of its own, which ends with s.
 func (s *Stage) Another() *Stage {
-	cluster := Got(testcluster.NewBubble(size))
-	other := &Stage{Nodes: cluster.Nodes, cluster: cluster, out: s.out, start: s.start}
+	other := Got(Open(s.out))
+	other.start = s.start
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.others = append(s.others, other)
@@ -118,19 +127,7 @@ func (s *Stage) Another() *Stage {
 }
 
 // Client returns a Redlock of its own, as every process has one. It is closed at the end.
-func (s *Stage) Client(opts ...redlock.Option) *redlock.Redlock {
-	nodes := make([]redlock.Node, len(s.Nodes))
-	for i, n := range s.Nodes {
-		nodes[i] = redlock.Node{Name: n.Name(), Pool: n.Pool()}
-	}
-	// The default of 250 ms suits a network that is near; a story is to go well beside a
-	// busy build, too.
-	r := Got(redlock.New(nodes, append([]redlock.Option{redlock.WithNodeTimeout(time.Second)}, opts...)...))
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.clients = append(s.clients, r)
-	return r
-}
+func (s *Stage) Client(opts ...redlock.Option) *redlock.Redlock { return s.Process(opts...).Redlock }
 
 // Clients returns n of them.
 func (s *Stage) Clients(n int, opts ...redlock.Option) []*redlock.Redlock {
@@ -175,19 +172,19 @@ func (s *Stage) Rob(n int, resource string) {
 // Hang has the first n nodes answer nobody any more.
 func (s *Stage) Hang(n int) { Must(s.cluster.First(n).Hang()) }
 
-// close ends the clients, other stages, and the nodes.
-func (s *Stage) close(ctx context.Context) error {
+// Close ends the processes, other stages, and the nodes.
+func (s *Stage) Close(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
 	s.mu.Lock()
-	clients, others := s.clients, s.others
+	processes, others := s.processes, s.others
 	s.mu.Unlock()
 	var errs []error
-	for _, r := range clients {
-		errs = append(errs, r.Close(ctx))
+	for _, p := range processes {
+		errs = append(errs, p.close(ctx))
 	}
 	for _, other := range others {
-		errs = append(errs, other.close(ctx))
+		errs = append(errs, other.Close(ctx))
 	}
 	return errors.Join(append(errs, s.cluster.Close())...)
 }
