@@ -16,7 +16,7 @@ func (d *demo) playTwoDie(ctx context.Context) {
 	stage.Must(err)
 	defer func() { _ = lock.Unlock(ctx) }()
 	d.ok("Alice has the lock.")
-	stage.Must(d.cluster.First(2).Stop())
+	d.Kill(2)
 	d.untilUp(ctx, 3)
 	start := time.Now()
 	err = lock.Extend(ctx, 10*time.Second)
@@ -29,7 +29,7 @@ func (d *demo) playTwoDie(ctx context.Context) {
 
 // playThirdDies leaves two of five nodes, on which nobody can have a lock.
 func (d *demo) playThirdDies(ctx context.Context) {
-	stage.Must(d.cluster.Nodes[2].Stop())
+	stage.Must(d.Nodes[2].Stop())
 	d.untilUp(ctx, 2)
 	start := time.Now()
 	_, err := d.bob.TryLock(ctx, []string{"account:42"}, 5*time.Second)
@@ -46,13 +46,13 @@ func (d *demo) playThirdDies(ctx context.Context) {
 // forget.)
 func (d *demo) playComeBack(ctx context.Context) {
 	restarted := make(chan error, 1)
-	time.AfterFunc(200*time.Millisecond, func() { restarted <- d.cluster.First(3).Restart(true) })
+	time.AfterFunc(200*time.Millisecond, func() { restarted <- stage.Try(func() { d.Revive(3) }) })
 	d.say("Alice calls Lock, which waits for nodes as well. The three are started again.")
 	lock, err := d.alice.Lock(ctx, []string{"account:42"}, 5*time.Second)
 	stage.Must(errors.Join(err, <-restarted))
 	d.ok("Alice has the lock, after %d attempts.", lock.Attempts())
 	stage.Must(lock.Unlock(ctx))
-	d.untilUp(ctx, clusterSize)
+	d.untilUp(ctx, len(d.Nodes))
 }
 
 // untilUp waits until so many nodes are connected, and shows them.

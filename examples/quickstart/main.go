@@ -51,11 +51,11 @@ func run(ctx context.Context, p *printer, addrs string, pause time.Duration) int
 
 // play starts the servers, plays all acts and closes everything again.
 func play(ctx context.Context, p *printer, addrs string, pause time.Duration) (err error) {
-	s, err := startServers(addrs) //nolint:contextcheck // The in-memory servers start at once and take no context.
+	s, err := startServers(addrs)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, s.close()) }()
+	defer func() { err = errors.Join(err, s.end(ctx)) }()
 	p.intro(s.describe())
 	d := &demo{servers: s, printer: p, pause: pause}
 	for name, process := range map[string]**redlock.Redlock{"alice": &d.alice, "bob": &d.bob, "carol": &d.carol} {
@@ -159,7 +159,7 @@ func (d *demo) program() []act {
 func (d *demo) acts(ctx context.Context) error {
 	left := 0
 	for i, a := range d.program() {
-		if a.kills && d.cluster == nil {
+		if a.kills && d.Stage == nil {
 			left++
 			continue
 		}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 	"unicode/utf8"
 
@@ -61,25 +62,30 @@ func requireNoLocks(t *testing.T, c *testcluster.Cluster) {
 	}
 }
 
+// wholeStory is what is said, in this order.
+var wholeStory = []string{
+	"one lock over 5 Redis servers, which are in memory",
+	"1. One lock on several nodes\n", `alice.Lock(ctx, []string{"account:42"}, 5*time.Second)`,
+	"node1 up   node2 up   node3 up   node4 up   node5 up",
+	"3 of 5", "ok  Alice has the lock", "no  Bob is refused after ", `: held by "alice" (`, "no  Carol calls Lock", "ok  Alice unlocks",
+	"2. Three processes take turns", " works for 100ms.", "ok  Everybody had two turns, and there were never two at work.",
+	"3. Waiting in order", "ok  Number ", "A release wakes the next in line",
+	"4. Several resources at once", "no  Bob wants account:2 and account:3, and gets neither.", "ok  Carol gets account:3",
+	"5. A lock that is lost", "ok  It was extended", "Somebody deletes", "no  The next extension finds out", "redlock: lock lost", "ok  Do returns ErrLost",
+	"6. A writer that comes too late", "ok  Alice has the lock, and its fence", "ok  Bob gets the lock", "no  Alice wakes up",
+	"7. A release by another process", "ok  Carol, who is the worker", "ok  Bob, who has waited for it",
+	"8. Two of five nodes die", "node1 down   node2 down   node3 up", "ok  Alice extends", " works for 100ms.",
+	"9. A third node dies", "node1 down   node2 down   node3 down   node4 up", "no  Bob is told after ",
+	"10. The nodes come back", "ok  Alice has the lock", "node1 up   node2 up   node3 up",
+	"The end", "ok  No node has a key of a lock left.", "ok  Everything went as told",
+}
+
 func TestQuickstartTellsTheWholeStory(t *testing.T) {
 	t.Parallel()
 	out := new(recorder)
-	requireStory(t.Context(), t, out, "", 0,
-		"one lock over 5 Redis servers, which are in memory",
-		"1. One lock on several nodes\n", `alice.Lock(ctx, []string{"account:42"}, 5*time.Second)`,
-		"node1 up   node2 up   node3 up   node4 up   node5 up",
-		"3 of 5", "ok  Alice has the lock", "no  Bob is refused after ", `: held by "alice" (`, "no  Carol calls Lock", "ok  Alice unlocks",
-		"2. Three processes take turns", " works for 100ms.", "ok  Everybody had two turns, and there were never two at work.",
-		"3. Waiting in order", "ok  Number ", "A release wakes the next in line",
-		"4. Several resources at once", "no  Bob wants account:2 and account:3, and gets neither.", "ok  Carol gets account:3",
-		"5. A lock that is lost", "ok  It was extended", "Somebody deletes", "no  The next extension finds out", "redlock: lock lost", "ok  Do returns ErrLost",
-		"6. A writer that comes too late", "ok  Alice has the lock, and its fence", "ok  Bob gets the lock", "no  Alice wakes up",
-		"7. A release by another process", "ok  Carol, who is the worker", "ok  Bob, who has waited for it",
-		"8. Two of five nodes die", "node1 down   node2 down   node3 up", "ok  Alice extends", " works for 100ms.",
-		"9. A third node dies", "node1 down   node2 down   node3 down   node4 up", "no  Bob is told after ",
-		"10. The nodes come back", "ok  Alice has the lock", "node1 up   node2 up   node3 up",
-		"The end", "ok  No node has a key of a lock left.", "ok  Everything went as told",
-	)
+	synctest.Test(t, func(t *testing.T) { // Its own servers need no ports.
+		requireStory(t.Context(), t, out, "", 0, wholeStory...)
+	})
 	for _, s := range []string{"Alice works for", "Bob works for", "Carol works for"} {
 		assert.Equal(t, 3, strings.Count(out.text.String(), s+" 100ms"), "twice and once more: %q", s)
 	}

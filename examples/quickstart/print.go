@@ -164,7 +164,7 @@ func (p *printer) failed(err error) {
 func ms(d time.Duration) string {
 	switch {
 	case d < 100*time.Microsecond:
-		return "less than 0.1ms"
+		return "<0.1ms"
 	case d < 10*time.Millisecond:
 		return fmt.Sprintf("%.1fms", d.Seconds()*1000)
 	default:

@@ -5,16 +5,12 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/seed6c881748/redlock/examples/internal/stage"
-	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/redlock"
 )
-
-// clusterSize is how many servers the demo brings. Five keep working while any two of them are
-// down.
-const clusterSize = 5
 
 // servers are what the demo locks on.
 type servers struct {
@@ -24,51 +20,45 @@ type servers struct {
 	// do not meet.
 	prefix string
 
-	// cluster has the demo's own servers. It is nil where they are somebody else's, which the
-	// demo must not stop. Programs outside this module cannot import its package and do not need
-	// it: they have addresses.
-	cluster *testcluster.Cluster
+	// Stage has the demo's own servers. It is nil where they are somebody else's, which the
+	// demo must not stop.
+	*stage.Stage
 }
 
 // startServers uses the servers at addrs, or else starts some.
-func startServers(addrs string) (*servers, error) {
-	s := &servers{prefix: "quickstart-" + rand.Text()[:8] + ":"}
-	if addrs = strings.TrimSpace(addrs); addrs != "" {
-		for entry := range strings.SplitSeq(addrs, ",") {
-			if strings.TrimSpace(entry) == "" {
-				s.addrs = append(s.addrs, "") // Of an unset variable: redlock.New refuses it.
-			}
-			s.addrs = append(s.addrs, strings.Fields(entry)...)
+func startServers(addrs string) (s *servers, err error) {
+	s = &servers{prefix: "quickstart-" + rand.Text()[:8] + ":"}
+	if addrs = strings.TrimSpace(addrs); addrs == "" {
+		s.Stage, err = stage.Open(io.Discard)
+		return s, err
+	}
+	for entry := range strings.SplitSeq(addrs, ",") {
+		if strings.TrimSpace(entry) == "" {
+			s.addrs = append(s.addrs, "") // Of an unset variable: redlock.New refuses it.
 		}
-		return s, nil
+		s.addrs = append(s.addrs, strings.Fields(entry)...)
 	}
-	var err error
-	if s.cluster, err = testcluster.StartEmbedded(clusterSize); err != nil {
-		return nil, fmt.Errorf("starting the in-memory servers: %w", err)
-	}
-	s.addrs = s.cluster.Addrs()
 	return s, nil
 }
 
 // describe says whose they are.
 func (s *servers) describe() string {
-	if s.cluster == nil {
+	if s.Stage == nil {
 		return fmt.Sprintf("%d Redis servers, those of REDLOCK_NODES, none of which is stopped", len(s.addrs))
 	}
-	return fmt.Sprintf("%d Redis servers, which are in memory, and some of which will die", len(s.addrs))
+	return fmt.Sprintf("%d Redis servers, which are in memory, and some of which will die", len(s.Nodes))
 }
 
 // nodes returns a node for each address. An address that makes no sense is reported by
-// redlock.New.
-func (s *servers) nodes() []redlock.Node {
-	nodes := make([]redlock.Node, len(s.addrs))
-	for i, addr := range s.addrs {
-		nodes[i] = redlock.NewNode(addr)
-		if s.cluster != nil {
-			// A node is named by its address unless it gets another name, which is easier to
-			// follow here than five random ports.
-			nodes[i].Name = s.cluster.Nodes[i].Name()
+// redlock.New. Servers in memory have none, but pools of connections.
+func (s *servers) nodes() (nodes []redlock.Node) {
+	if s.Stage != nil {
+		for _, n := range s.Nodes {
+			nodes = append(nodes, redlock.Node{Name: n.Name(), Pool: n.Pool()})
 		}
+	}
+	for _, addr := range s.addrs {
+		nodes = append(nodes, redlock.NewNode(addr))
 	}
 	return nodes
 }
@@ -77,7 +67,8 @@ func (s *servers) nodes() []redlock.Node {
 // redis-cli might.
 func (s *servers) forget(ctx context.Context, resource string) error {
 	var errs []error
-	for _, n := range s.nodes() {
+	nodes := s.nodes()
+	for _, n := range nodes {
 		conn, err := n.Pool.GetContext(ctx)
 		if err == nil {
 			_, err = conn.Do("DEL", s.prefix+resource)
@@ -87,7 +78,7 @@ func (s *servers) forget(ctx context.Context, resource string) error {
 			errs = append(errs, fmt.Errorf("deleting a key at %s: %w", n.Name, err))
 		}
 	}
-	if len(errs) <= len(s.addrs)/2 { // One of the user's may be down.
+	if len(errs) <= len(nodes)/2 { // One of the user's may be down.
 		return nil
 	}
 	return errors.Join(errs...)
@@ -95,15 +86,12 @@ func (s *servers) forget(ctx context.Context, resource string) error {
 
 // checkEmpty fails if a server of the demo still stores a lock.
 func (d *demo) checkEmpty() {
-	if d.cluster == nil {
+	if d.Stage == nil {
 		return
 	}
-	for _, n := range d.cluster.Nodes {
-		keys := stage.Got(n.Keys())
-		for _, resource := range resources {
-			_, found := keys[d.prefix+resource]
-			stage.Check(!found, "%s still has the key of %s, which was released", n.Name(), resource)
-		}
+	for _, resource := range resources {
+		holding := d.Holding(d.prefix + resource)
+		stage.Check(holding == 0, "%d nodes still have the key of %s, which was released", holding, resource)
 	}
 	d.ok("No node has a key of a lock left.")
 }
@@ -111,10 +99,10 @@ func (d *demo) checkEmpty() {
 // resources are all that the acts lock.
 var resources = []string{"account:1", "account:2", "account:3", "account:42", "file:7", "job:9", "report"}
 
-// close ends the demo's own servers.
-func (s *servers) close() error {
-	if s.cluster == nil {
+// end ends the demo's own servers.
+func (s *servers) end(ctx context.Context) error {
+	if s.Stage == nil {
 		return nil
 	}
-	return s.cluster.Close()
+	return s.Close(ctx)
 }
