@@ -28,15 +28,50 @@ const (
 	delayed = "delayed"
 )
 
-// faults are what can be done to a node. All of them have p.mu.
-var faults = map[string]func(n *node) error{
-	"kill":    (*node).kill,
-	"restart": (*node).restart,
-	"freeze":  (*node).freeze,
-	"thaw":    (*node).thaw,
-	"delay":   func(n *node) error { return n.delay(true) },
-	"hurry":   func(n *node) error { return n.delay(false) },
-	"empty":   (*node).empty,
+// A deed is what can be done to a node.
+type deed struct {
+	fault string                        // what the node has then
+	do    func(*testcluster.Node) error // nil: only its messages become slower or faster
+	kind  string                        // of the sentence
+	says  string                        // behind the node's name
+	left  bool                          // it says how many nodes answer, too
+}
+
+// deeds are all of them but empty.
+var deeds = map[string]deed{
+	"kill":    {fault: down, do: (*testcluster.Node).Stop, kind: fault, says: " was killed.", left: true},
+	"restart": {do: restart, kind: info, says: " was restarted. It has kept its keys, as a server does that writes each of them to its disk."},
+	"freeze":  {fault: frozen, do: (*testcluster.Node).Hang, kind: fault, says: " is frozen: it is connected, and answers nobody.", left: true},
+	"thaw":    {do: (*testcluster.Node).Resume, kind: info, says: " goes on, and works off what it was sent meanwhile."},
+	"delay": {fault: delayed, kind: fault, says: " is slow: an answer takes more than a second. " +
+		"Nobody waits for it who has a majority without it."},
+	"hurry": {kind: info, says: " is as fast as before."},
+}
+
+// restart brings a node back with its keys, as a server with appendfsync always does.
+func restart(n *testcluster.Node) error { return n.Restart(true) }
+
+// suffer has something be done to the node. The caller has p.mu, as that of empty has.
+func (n *node) suffer(d deed) error {
+	if n.fault == d.fault {
+		return nil
+	}
+	if d.do != nil {
+		if err := d.do(n.server); err != nil {
+			return err
+		}
+	}
+	restarted := n.fault == down
+	n.become(d.fault)
+	says := d.says
+	if d.left {
+		says += " " + n.st.left()
+	}
+	if restarted && n.st.p.quarantine {
+		says += " Clients cannot know that, so it is in quarantine."
+	}
+	n.say(d.kind, "%s", says)
+	return nil
 }
 
 // say says something of the node: the text goes on behind its name.
@@ -44,60 +79,10 @@ func (n *node) say(kind, format string, args ...any) {
 	n.st.p.say(kind, "", "Node "+n.name+format, args...)
 }
 
-func (n *node) kill() error {
-	if !n.become(down) {
-		return nil
-	}
-	if err := n.server.Stop(); err != nil {
-		return err
-	}
-	n.say(fault, " was killed. %s", n.st.left())
-	return nil
-}
-
-// restart brings a node back with its keys, as a server with appendfsync always does.
-func (n *node) restart() error {
-	if err := n.server.Restart(true); err != nil {
-		return err
-	}
-	n.become("")
-	kept := "It has kept its keys, as a server does that writes each of them to its disk."
-	if n.st.p.quarantine {
-		kept += " Clients cannot know that, so it is in quarantine."
-	}
-	n.say(info, " was restarted. %s", kept)
-	return nil
-}
-
-func (n *node) freeze() error {
-	if !n.become(frozen) {
-		return nil
-	}
-	if err := n.server.Hang(); err != nil {
-		return err
-	}
-	n.say(fault, " is frozen: it is connected, and answers nobody. %s", n.st.left())
-	return nil
-}
-
-func (n *node) thaw() error {
-	n.become("")
-	if err := n.server.Resume(); err != nil {
-		return err
-	}
-	n.say(info, " goes on, and works off what it was sent meanwhile.")
-	return nil
-}
-
-func (n *node) delay(on bool) error {
-	if on {
-		n.become(delayed)
-		n.say(fault, " is slow: an answer takes more than a second. Nobody waits for it who has a majority without it.")
-	} else {
-		n.become("")
-		n.say(info, " is as fast as before.")
-	}
-	return nil
+// become sets the node's fault.
+func (n *node) become(fault string) {
+	n.fault, n.st.disturbed = fault, time.Now()
+	n.setDelay()
 }
 
 // setDelay is what a message to or from the node takes.
@@ -138,14 +123,6 @@ func (n *node) empty() error {
 	}
 	n.say(fault, " was restarted without its keys. %s", had)
 	return nil
-}
-
-// become sets the node's fault, and reports whether it had another one.
-func (n *node) become(state string) bool {
-	changed := n.fault != state
-	n.fault, n.st.disturbed = state, time.Now()
-	n.setDelay()
-	return changed
 }
 
 // left says how many nodes answer, and what that means. A node in quarantine answers, but grants nothing.

@@ -100,8 +100,13 @@ func (p *playground) act(verb, whom string) error {
 		return nil
 	}
 	for _, n := range p.st.nodes {
-		if f := faults[verb]; f != nil && n.name == whom {
-			return f(n)
+		if n.name != whom {
+			continue
+		}
+		if d, found := deeds[verb]; found {
+			return n.suffer(d)
+		} else if verb == "empty" {
+			return n.empty()
 		}
 	}
 	for _, c := range p.st.clients {

@@ -55,7 +55,7 @@ func connect(stages []*stage.Stage, opts ...redlock.Option) Sets {
 }
 
 func tell(ctx context.Context, s *stage.Stage) {
-	stages := open(s, 4)
+	stages := open(s, 4) //nolint:contextcheck // In-memory servers start at once and take no context.
 	four := connect(stages)
 	three := four[:3]
 	stages[1].Kill(len(s.Nodes))

@@ -108,7 +108,7 @@ func open(s *stage.Stage, f *floor) (pools []*pool) {
 
 func tell(ctx context.Context, s *stage.Stage) {
 	f := &floor{}
-	pools := open(s, f)
+	pools := open(s, f) //nolint:contextcheck // It does no I/O.
 	play := func(pools []*pool) {
 		stage.Must(workAll(ctx, pools, jobs))
 		stage.Check(f.most <= permits, "%d at work at the same time", f.most)
