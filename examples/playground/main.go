@@ -7,9 +7,9 @@
 // needs nothing but Go. Locks last for some seconds, so that one can watch them end.
 //
 // Four clients, each with a Redlock of its own as four processes have, want one resource. What they do is in client.go,
-// and reads like a program of yours. What happens to nodes is in node.go. stories.go has what plays by itself, and
-// tell.go plays it. What the page is told is in serve.go, how it shows that in page/page.js (cards) and page/lanes.js;
-// what has happened is in record.go and hear.go.
+// and reads like a program of yours. What happens to nodes is in node.go, what plays by itself in stories.go. What the
+// page is told is in serve.go, how it shows that in page/page.js (cards) and page/lanes.js; what has happened is in
+// record.go and hear.go.
 package main
 
 import (

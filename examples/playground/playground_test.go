@@ -172,28 +172,6 @@ func TestASuspendedWaiterHoldsUpNobody(t *testing.T) {
 	})
 }
 
-func TestNodesForget(t *testing.T) {
-	inBubble(t, func(p *player) {
-		p.press("lock A", "empty 1", "empty 2")
-		p.says("It has forgotten that client A has the lock. Nodes 2, 3, 4 and 5 still know", "Nodes 3, 4 and 5 still know")
-		p.press("empty 3")
-		p.says("It has forgotten that client A has the lock. Nodes 4 and 5 still know, which is no majority.")
-		p.press("lock B")
-		p.says("Two clients have the lock! Nodes 1, 2 and 3 said yes to client B", "three of five nodes know nothing of A")
-		require.Equal(t, "AB", p.holders())
-		v, _ := p.look()
-		require.True(t, slices.ContainsFunc(v.Spans, func(s span) bool { return s.Lane == "all" && s.What == "two holders" }))
-
-		p.press("quarantine on", "lock A", "empty 1", "empty 2", "empty 3", "lock B")
-		p.says("It is in quarantine now", "Client B must wait: ", " abstained, in quarantine")
-		for p.holders() == "A" {
-			time.Sleep(lookEvery)
-		}
-		time.Sleep(5 * time.Second)
-		require.Equal(t, "B", p.holders())
-	})
-}
-
 // Each story ends by itself, and as it says. What is shown while it is told is so as long as it is shown: what comes next
 // has not come, and what is said is so. That holds for locks of any length, slow or not, even where the story cannot go on.
 func TestStoriesShowWhatIsSo(t *testing.T) {
@@ -206,8 +184,11 @@ func TestStoriesShowWhatIsSo(t *testing.T) {
 			"Client A is suspended", "Client B has the lock", "Client B writes",
 			"Client A goes on. Its lock has ended, and client B has it now", "Client A's write is refused",
 		},
-		"forgotten":  {"Nodes 4 and 5 still know, which is no majority", "Two clients have the lock!"},
-		"quarantine": {"Client B must wait", "Client A's lock has ended", "Client B has the lock"},
+		"forgotten": {
+			"It has forgotten that client A has the lock. Nodes 2, 3, 4 and 5 still know", "Nodes 4 and 5 still know, which is no majority",
+			"Two clients have the lock! Nodes 1, 2 and 3 said yes to client B", "three of five nodes know nothing of A",
+		},
+		"quarantine": {"It is in quarantine now", "Client B must wait", " abstained, in quarantine", "Client A's lock has ended", "Client B has the lock"},
 	}
 	for _, s := range stories {
 		for _, ttl := range []time.Duration{time.Second, 8 * time.Second, 20 * time.Second} {

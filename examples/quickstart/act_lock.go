@@ -151,3 +151,28 @@ func (d *demo) playSeveral(ctx context.Context) {
 	d.ok("Carol gets account:3: Bob's attempt has left nothing on any node.")
 	stage.Must(errors.Join(other.Unlock(ctx), lock.Unlock(ctx)))
 }
+
+// playRelease takes a lock, and has another process release it.
+func (d *demo) playRelease(ctx context.Context) {
+	lock, err := d.alice.Lock(ctx, []string{"job:9"}, 30*time.Second)
+	stage.Must(err)
+	defer func() { _ = lock.Unlock(ctx) }() // If something goes wrong before somebody else has released it.
+	// The token is a secret: whoever has it can release the lock.
+	resources, token := lock.Resources(), lock.Token()
+	d.ok("Alice is an API: she takes the lock, hands job and token to a worker, and answers.")
+
+	waited := make(chan error, 1)
+	go func() {
+		next, failed := d.bob.Lock(ctx, []string{"job:9"}, 30*time.Second)
+		if failed == nil {
+			failed = next.Unlock(ctx)
+		}
+		waited <- failed
+	}()
+	err = d.carol.Release(ctx, resources, token)
+	if err == nil {
+		d.ok("Carol, who is the worker, has done the job, and released the lock.")
+	}
+	stage.Must(errors.Join(err, <-waited))
+	d.ok("Bob, who has waited for it, has got it at once.")
+}
