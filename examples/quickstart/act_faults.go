@@ -20,7 +20,8 @@ func (d *demo) playDo(ctx context.Context) {
 			}
 		}
 		d.ok("It was extended, and ends in %s now.", ms(time.Until(lock.Until())))
-		if err := d.forget(ctx, "report"); err != nil {
+		// As an operator might with DEL. Carol can, as she is told the token.
+		if err := d.carol.Release(ctx, lock.Resources(), lock.Token()); err != nil {
 			return err
 		}
 		lost := time.Now()

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -61,27 +60,6 @@ func (s *servers) nodes() (nodes []redlock.Node) {
 		nodes = append(nodes, redlock.NewNode(addr))
 	}
 	return nodes
-}
-
-// forget deletes the key of a resource on all nodes that can be reached, as an operator with
-// redis-cli might.
-func (s *servers) forget(ctx context.Context, resource string) error {
-	var errs []error
-	nodes := s.nodes()
-	for _, n := range nodes {
-		conn, err := n.Pool.GetContext(ctx)
-		if err == nil {
-			_, err = conn.Do("DEL", s.prefix+resource)
-			err = errors.Join(err, conn.Close())
-		}
-		if err != nil {
-			errs = append(errs, fmt.Errorf("deleting a key at %s: %w", n.Name, err))
-		}
-	}
-	if len(errs) <= len(nodes)/2 { // One of the user's may be down.
-		return nil
-	}
-	return errors.Join(errs...)
 }
 
 // checkEmpty fails if a server of the demo still stores a lock.
