@@ -1,6 +1,7 @@
 package fencing_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -13,9 +14,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/examples/internal/stage"
 	"github.com/seed6c881748/redlock/redlock"
-	"github.com/seed6c881748/redlock/test/testkit"
 )
 
 // A store is one value of a resource that checks fences. Values are decimal numbers.
@@ -190,15 +190,15 @@ func (s store) requireStored(t *testing.T, value string, fence int64) {
 // twoHolders returns the locks of A, who is suspended for longer than his ttl, and of B, who has come meanwhile.
 func twoHolders(t *testing.T) (a, b *redlock.Lock) {
 	t.Helper()
-	const resource = "account:1"
-	nodes := testcluster.RunEmbedded(t, 3)
-	lock := func() *redlock.Lock {
-		r := testkit.NewRedlock(t, nodes, redlock.WithFencing(), redlock.WithNodeTimeout(10*time.Second))
-		return testkit.TryLock(t, r, []string{resource}, time.Minute)
+	s, err := stage.Open(t.Output())
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Close(context.Background())) })
+	resources := []string{"account:1"}
+	a = stage.Got(s.Client(redlock.WithFencing()).Lock(t.Context(), resources, time.Minute))
+	for _, n := range s.Nodes {
+		require.NoError(t, n.Del(resources[0])) // What happens at the end of the ttl.
 	}
-	a = lock()
-	require.NoError(t, nodes.Del(resource)) // What happens at the end of the ttl.
-	b = lock()
+	b = stage.Got(s.Client(redlock.WithFencing()).Lock(t.Context(), resources, time.Minute))
 	require.Greater(t, b.Fence(), a.Fence())
 	return a, b
 }

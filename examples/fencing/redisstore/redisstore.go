@@ -79,9 +79,6 @@ func run(ctx context.Context, pool *redis.Pool, script *redis.Script, fence int6
 	if err != nil {
 		return nil, err
 	}
-	if len(values) != 2 {
-		return nil, fmt.Errorf("redisstore: unexpected reply: %v", values)
-	}
 	if values[0] != int64(1) {
 		return nil, fmt.Errorf("%w: fence %d is behind %s", ErrStale, fence, values[1])
 	}

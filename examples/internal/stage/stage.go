@@ -78,7 +78,7 @@ func Run(ctx context.Context, out io.Writer, tell func(ctx context.Context, s *S
 }
 
 // A failure is what ends a story.
-type failure struct{ err error }
+type failure struct{ error }
 
 // Try returns the error that has ended play, if one has.
 func Try(play func()) (err error) {
@@ -86,7 +86,7 @@ func Try(play func()) (err error) {
 		switch f := recover().(type) {
 		case nil:
 		case failure:
-			err = f.err
+			err = f.error
 		default:
 			panic(f)
 		}
