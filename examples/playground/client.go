@@ -30,15 +30,16 @@ type client struct {
 	keeping  context.CancelFunc // ends the extensions; nil: there are none
 	wantKept bool               // it had extensions when it was suspended
 	extended bool               // somebody was told of the first one
+	cannot   string             // what was said of extensions that have failed since
 	latest   extension          // of its latest lock
 	fence    int64              // of its latest lock
 	awake    chan struct{}      // closed when a suspension ends; nil: there is none
 	woke     time.Time
 }
 
-func newClient(st *stage, name string, quarantine bool) *client {
+func newClient(st *stage, name string) *client {
 	c := &client{st: st, name: name, granted: make(chan []vote, 1), heard: map[uint64][]vote{}}
-	c.r = st.Process(st.p.options(c, quarantine)...)
+	c.r = st.Process(st.p.options(c)...)
 	return c
 }
 

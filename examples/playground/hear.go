@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
@@ -119,6 +118,7 @@ func (c *client) got(lock *redlock.Lock, votes []vote) {
 	others := c.st.holders()
 	c.call, c.waits, c.overdue, c.extended = nil, false, false, false
 	c.lock, c.fence, c.yes, c.since, c.latest = lock, lock.Fence(), saying(votes, yes), time.Now(), extension{}
+	c.cannot = ""
 	if lock.Err() != nil {
 		c.overdue = true
 		c.say(bad, " learns that it got the lock while it stood still, and that its time is over.")
@@ -216,13 +216,13 @@ func (c *client) kept(e redlock.Event, votes []vote) {
 	}
 	var failed *redlock.QuorumError
 	if errors.As(e.Err, &failed) {
-		text := fmt.Sprintf(" cannot extend its lock: %s. It has it until its time is over, and keeps trying.", why(votesOf(failed.Votes)))
-		if c.st.p.last(c.name) != "Client "+c.name+text {
-			c.say(bad, "%s", text)
+		if because := why(votesOf(failed.Votes)); c.cannot != because {
+			c.cannot = because
+			c.say(bad, " cannot extend its lock: %s. It has it until its time is over, and keeps trying.", because)
 		}
 	}
 	if e.Err == nil {
-		c.latest = extension{time.Now(), e.Took, saying(votes, yes)}
+		c.latest, c.cannot = extension{time.Now(), e.Took, saying(votes, yes)}, ""
 		if !c.extended {
 			c.say(good, " has extended its lock, and goes on doing so: %s said yes, so it is valid for another %s.", nodesText(c.latest.yes), c.left())
 		}

@@ -67,7 +67,7 @@ func (n *node) suffer(d deed) error {
 	if d.left {
 		says += " " + n.st.left()
 	}
-	if restarted && n.st.p.quarantine {
+	if restarted && n.st.quarantine {
 		says += " Clients cannot know that, so it is in quarantine."
 	}
 	n.say(d.kind, "%s", says)
@@ -118,7 +118,7 @@ func (n *node) empty() error {
 	} else if whose != "" {
 		had = "It had one of client " + whose + ", which does not have the lock."
 	}
-	if st.p.quarantine {
+	if st.quarantine {
 		had += " It is in quarantine now, and grants nothing until all that it may have forgotten has ended."
 	}
 	n.say(fault, " was restarted without its keys. %s", had)

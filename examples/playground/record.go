@@ -98,16 +98,6 @@ func (p *playground) say(kind, who, format string, args ...any) {
 	}
 }
 
-// last is what was said of a client last.
-func (p *playground) last(who string) string {
-	for _, s := range slices.Backward(p.rec.log) {
-		if s.Who == who {
-			return s.Text
-		}
-	}
-	return ""
-}
-
 func (p *playground) mark(c *client, what string, votes []vote) *mark {
 	p.rec.marks = append(p.rec.marks, mark{N: p.rec.add(), Lane: c.name, What: what, At: p.now(), Votes: votes})
 	return &p.rec.marks[len(p.rec.marks)-1]

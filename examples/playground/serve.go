@@ -141,7 +141,7 @@ func (p *playground) look() (view, <-chan struct{}) {
 	st := p.st
 	st.record()
 	v := view{
-		Now: p.now(), TTL: p.ttl.Milliseconds(), Auto: p.auto, Slow: p.slow, Quarantine: p.quarantine,
+		Now: p.now(), TTL: p.ttl.Milliseconds(), Auto: p.auto, Slow: p.slow, Quarantine: st.quarantine,
 		Log:   append([]sentence{}, p.rec.log...),
 		Spans: append([]span{}, p.rec.spans...),
 		Marks: append([]mark{}, p.rec.marks...),

@@ -22,6 +22,8 @@ type stage struct {
 	nodes   []*node
 	clients []*client
 
+	quarantine bool // the clients' option; it is the same from the start to the end
+
 	// The register stands for what the lock protects. It refuses fences that are smaller than one that it has seen.
 	guard   redlock.Guard
 	writes  int
@@ -40,16 +42,16 @@ func newStage(p *playground, quarantine bool) (*stage, error) {
 	if err != nil {
 		return nil, err
 	}
-	st := &stage{Stage: shared, p: p}
+	st := &stage{Stage: shared, p: p, quarantine: quarantine}
 	st.ctx, st.cancel = context.WithCancel(p.ctx)
 	for i, server := range st.Nodes {
 		st.nodes = append(st.nodes, &node{st: st, name: string(rune('1' + i)), server: server})
 	}
 	err = examples.Try(func() {
 		for _, name := range clientNames {
-			st.clients = append(st.clients, newClient(st, name, quarantine))
+			st.clients = append(st.clients, newClient(st, name))
 		}
-		examples.Must(st.meet(quarantine))
+		examples.Must(st.meet())
 	})
 	if err != nil {
 		st.close()
@@ -65,8 +67,8 @@ func newStage(p *playground, quarantine bool) (*stage, error) {
 
 // meet has the clients connect, so that the first lock on the page is not slower than the others. New nodes would be in
 // quarantine, as nobody knows what they may have forgotten.
-func (st *stage) meet(quarantine bool) error {
-	if quarantine {
+func (st *stage) meet() error {
+	if st.quarantine {
 		names := make([]string, len(st.nodes))
 		for i, n := range st.nodes {
 			names[i] = n.server.Name()
@@ -134,7 +136,7 @@ func (st *stage) readKeys() {
 // abstaining says which nodes are in quarantine. A client knows what it has heard last, so that one that has not asked for
 // a while may not know that it is over.
 func (st *stage) abstaining() (all [5]bool) {
-	if !st.p.has(&st.p.quarantine) {
+	if !st.quarantine {
 		return all
 	}
 	var votes [5]bool
@@ -172,8 +174,6 @@ func (st *stage) slowDown(on bool) {
 	if on {
 		st.p.say(info, "", "In slow motion every message takes up to half a second, and longer from and to slow nodes: "+
 			"one sees the votes come in.")
-	} else if slow := st.with(delayed); len(slow) > 0 {
-		st.p.say(info, "", "Messages are fast again, but for those of %s.", nodesText(slow))
 	} else {
 		st.p.say(info, "", "Messages are fast again.")
 	}

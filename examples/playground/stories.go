@@ -120,7 +120,7 @@ var stories = []story{
 		steps: []step{
 			{does: "hold A", next: "client A asks for the lock", waits: "client A has the lock", says: func(st *stage) string {
 				text := keepsIt(st)
-				return say(text != "" && st.p.quarantine, "The same again, but the clients have the option WithQuarantine. %s", text)
+				return say(text != "" && st.quarantine, "The same again, but the clients have the option WithQuarantine. %s", text)
 			}},
 			{
 				does: "let A,empty 1,empty 2,empty 3,hold B", next: forget, waits: "client B is refused",

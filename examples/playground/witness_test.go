@@ -335,7 +335,7 @@ var claims = []claim{
 	says(`^For TIME, two clients had the lock`, func(w *witness, m []string) bool {
 		return len(w.holders()) < 2 && w.about(w.st.two(), m[1])
 	}),
-	says(`the option WithQuarantine`, func(w *witness, _ []string) bool { return w.p.quarantine }),
+	says(`the option WithQuarantine`, func(w *witness, _ []string) bool { return w.st.quarantine }),
 	says(`NODES were restarted without their keys, and abstain. So CLIENT has to wait for CLIENT`, func(w *witness, m []string) bool {
 		return w.forgot(m[1]) && w.waits(m[2]) && w.holders() == m[3]
 	}),
