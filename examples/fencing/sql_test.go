@@ -93,7 +93,9 @@ func execute(t *testing.T, db *sql.DB, statement string, args ...any) (rows int6
 
 func TestSQLRefusesEarlierHolders(t *testing.T) {
 	databases(t, func(t *testing.T, d database) {
-		for name, set := range map[string]func(context.Context, sqlstore.DB, string, int64, int64) error{"Write": d.Write, "Put": d.Put} {
+		for name, set := range map[string]func(context.Context, sqlstore.DB, string, int64, int64) error{
+			"Write": d.Write, "Put": d.Put,
+		} {
 			t.Run(name, func(t *testing.T) {
 				keepsOut(t, func(t *testing.T) store {
 					db := d.open(t)

@@ -129,7 +129,7 @@ func (c *client) got(lock *redlock.Lock, votes []vote) {
 		first, ignorant := others[0], len(c.st.nodes)-len(c.st.nodesOf(others[0].name))
 		c.st.p.say(bad, c.name, "%s clients have the lock! %s said yes to client %s, though client %s has it for another %s: "+
 			"%s of five nodes know nothing of %s. This is why nodes that lose their keys must be quarantined.",
-			count(1+len(others)), capital(nodesText(c.yes)), c.name, first.name, seconds(time.Until(first.lock.Until())), number(ignorant), first.name)
+			count(1+len(others)), capital(nodesText(c.yes)), c.name, first.name, first.left(), number(ignorant), first.name)
 		return
 	}
 	c.say(good, " has the lock: %s said yes, which %s %d of 5. It is valid for %s.",
@@ -224,7 +224,8 @@ func (c *client) kept(e redlock.Event, votes []vote) {
 	if e.Err == nil {
 		c.latest, c.cannot = extension{time.Now(), e.Took, saying(votes, yes)}, ""
 		if !c.extended {
-			c.say(good, " has extended its lock, and goes on doing so: %s said yes, so it is valid for another %s.", nodesText(c.latest.yes), c.left())
+			c.say(good, " has extended its lock, and goes on doing so: %s said yes, so it is valid for another %s.",
+				nodesText(c.latest.yes), c.left())
 		}
 	}
 	c.extended = e.Err == nil
@@ -246,7 +247,8 @@ func (c *client) released(err error, votes []vote) {
 	case errors.Is(err, redlock.ErrLost):
 		c.say(bad, " releases a lock that it did not have any more: its work was not protected to the end.")
 	default:
-		c.say(bad, " has released the lock, but too few nodes confirm it: %s. The others drop the key when its time is over.", said)
+		c.say(bad, " has released the lock, but too few nodes confirm it: %s. "+
+			"The others drop the key when its time is over.", said)
 	}
 }
 

@@ -39,10 +39,12 @@ type deed struct {
 
 // deeds are all of them but empty.
 var deeds = map[string]deed{
-	"kill":    {fault: down, do: (*testcluster.Node).Stop, kind: fault, says: " was killed.", left: true},
-	"restart": {do: restart, kind: info, says: " was restarted. It has kept its keys, as a server does that writes each of them to its disk."},
-	"freeze":  {fault: frozen, do: (*testcluster.Node).Hang, kind: fault, says: " is frozen: it is connected, and answers nobody.", left: true},
-	"thaw":    {do: (*testcluster.Node).Resume, kind: info, says: " goes on, and works off what it was sent meanwhile."},
+	"kill": {fault: down, do: (*testcluster.Node).Stop, kind: fault, says: " was killed.", left: true},
+	"restart": {do: restart, kind: info, says: " was restarted. It has kept its keys, " +
+		"as a server does that writes each of them to its disk."},
+	"freeze": {fault: frozen, do: (*testcluster.Node).Hang, kind: fault, left: true,
+		says: " is frozen: it is connected, and answers nobody."},
+	"thaw": {do: (*testcluster.Node).Resume, kind: info, says: " goes on, and works off what it was sent meanwhile."},
 	"delay": {fault: delayed, kind: fault, says: " is slow: an answer takes more than a second. " +
 		"Nobody waits for it who has a majority without it."},
 	"hurry": {kind: info, says: " is as fast as before."},
@@ -111,7 +113,8 @@ func (n *node) empty() error {
 	had := "It had none of the lock's."
 	if whose != "" && st.client(whose).state() == "holds" {
 		left := st.nodesOf(whose)
-		had = fmt.Sprintf("It has forgotten that client %s has the lock. %s still %s", whose, capital(nodesText(left)), verb(left, "knows.", "know."))
+		had = fmt.Sprintf("It has forgotten that client %s has the lock. %s still %s",
+			whose, capital(nodesText(left)), verb(left, "knows.", "know."))
 		if len(left) < need {
 			had = strings.TrimSuffix(had, ".") + ", which is no majority."
 		}

@@ -185,10 +185,14 @@ func TestStoriesShowWhatIsSo(t *testing.T) {
 			"Client A goes on. Its lock has ended, and client B has it now", "Client A's write is refused",
 		},
 		"forgotten": {
-			"It has forgotten that client A has the lock. Nodes 2, 3, 4 and 5 still know", "Nodes 4 and 5 still know, which is no majority",
+			"It has forgotten that client A has the lock. Nodes 2, 3, 4 and 5 still know",
+			"Nodes 4 and 5 still know, which is no majority",
 			"Two clients have the lock! Nodes 1, 2 and 3 said yes to client B", "three of five nodes know nothing of A",
 		},
-		"quarantine": {"It is in quarantine now", "Client B must wait", " abstained, in quarantine", "Client A's lock has ended", "Client B has the lock"},
+		"quarantine": {
+			"It is in quarantine now", "Client B must wait", " abstained, in quarantine",
+			"Client A's lock has ended", "Client B has the lock",
+		},
 	}
 	for _, s := range stories {
 		for _, ttl := range []time.Duration{time.Second, 8 * time.Second, 20 * time.Second} {

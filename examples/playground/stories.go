@@ -25,16 +25,20 @@ type step struct {
 }
 
 // forget is what two stories have in common.
-const forget = "client A extends its lock no more, nodes 1, 2 and 3 are restarted without their keys and client B asks for the lock"
+const forget = "client A extends its lock no more, nodes 1, 2 and 3 are restarted without their keys " +
+	"and client B asks for the lock"
 
 var stories = []story{
 	{
 		name: "majority", title: "A majority dies", about: "Two dead nodes do no harm. With three, there are no locks for a while.",
 		steps: []step{
 			{does: "hold A", next: "client A asks for the lock", waits: "client A has the lock", says: keepsIt},
-			{does: "kill 4,kill 5", next: "nodes 4 and 5 are killed", waits: "both are down", says: func(st *stage) string {
-				return say(len(st.with(down)) == 2, "%s are dead. The other three are still a majority.", capital(nodesText(st.with(down))))
-			}},
+			{
+				does: "kill 4,kill 5", next: "nodes 4 and 5 are killed", waits: "both are down",
+				says: func(st *stage) string {
+					return say(len(st.with(down)) == 2, "%s are dead. The other three are still a majority.", capital(nodesText(st.with(down))))
+				},
+			},
 			{waits: "client A has extended its lock without them", says: func(st *stage) string {
 				a := st.client("A")
 				alone := !slices.ContainsFunc(a.latest.yes, func(n string) bool { return slices.Contains(st.with(down), n) })
@@ -42,10 +46,13 @@ var stories = []story{
 					"Since then, client A has extended its lock with the votes of %s. Nobody waits for the dead.", nodesText(a.latest.yes))
 			}},
 			{does: "hold B", next: "client B asks for the lock", waits: "client B stands in line", says: behind("B", "A")},
-			{does: "release A", next: "client A releases the lock", waits: "client B has the lock", says: func(st *stage) string {
-				return say(st.client("A").lock == nil && st.client("B").keeps(),
-					"Client A has released the lock, and client B has got it from %s. B keeps it alive.", nodesText(st.client("B").yes))
-			}},
+			{
+				does: "release A", next: "client A releases the lock", waits: "client B has the lock",
+				says: func(st *stage) string {
+					return say(st.client("A").lock == nil && st.client("B").keeps(),
+						"Client A has released the lock, and client B has got it from %s. B keeps it alive.", nodesText(st.client("B").yes))
+				},
+			},
 			{does: "kill 3", next: "node 3 is killed", waits: "a third node is down", says: func(st *stage) string {
 				return say(st.up() < need && st.client("B").state() == "holds", "%s are dead. Client B has its lock until its time is over, "+
 					"as there is no majority left to extend it.", capital(nodesText(st.with(down))))
@@ -53,14 +60,18 @@ var stories = []story{
 			{waits: "the time of B's lock is over", says: func(st *stage) string {
 				return say(st.up() < need && len(st.holders()) == 0, "The time of client B's lock is over. Nobody has the lock now.")
 			}},
-			{does: "lock C", next: "client C asks for the lock", waits: "client C is refused", says: func(st *stage) string {
-				c := st.client("C")
-				return say(st.up() < need && len(st.with("")) > 0 && c.state() == "" && c.refusal != nil,
-					"Client C was refused. For all that %s can know, the other nodes may have granted the lock to somebody.", nodesText(st.with("")))
-			}},
+			{
+				does: "lock C", next: "client C asks for the lock", waits: "client C is refused",
+				says: func(st *stage) string {
+					c := st.client("C")
+					return say(st.up() < need && len(st.with("")) > 0 && c.state() == "" && c.refusal != nil,
+						"Client C was refused. For all that %s can know, the other nodes may have granted the lock to somebody.", nodesText(st.with("")))
+				},
+			},
 			{
 				does: "restart 3,restart 4,restart 5,lock C",
-				next: "nodes 3, 4 and 5 are restarted with their keys and client C asks for the lock", waits: "client C has the lock", says: func(st *stage) string {
+				next: "nodes 3, 4 and 5 are restarted with their keys and client C asks for the lock", waits: "client C has the lock",
+				says: func(st *stage) string {
 					return say(st.up() == len(st.nodes) && st.client("C").state() == "holds",
 						"The nodes are back with their keys. Client C has found them by itself, and has got the lock from %s.", nodesText(st.client("C").yes))
 				}},
@@ -80,19 +91,25 @@ var stories = []story{
 				return say(st.client("A").state() == "believes" && st.client("B").keeps(), "The time of A's lock is over, and client B has got it from %s. "+
 					"That is as it should be: a dead client must not keep the others out for ever.", nodesText(st.client("B").yes))
 			}},
-			{does: "write B", next: "client B writes to the register", waits: "client B has written", says: func(st *stage) string {
-				b := st.client("B")
-				return say(st.wrote == "B" && b.fence > st.client("A").fence && st.guard.Seen() == b.fence,
-					"Client B has written. Its fence is larger than A's, and the register remembers it.")
-			}},
+			{
+				does: "write B", next: "client B writes to the register", waits: "client B has written",
+				says: func(st *stage) string {
+					b := st.client("B")
+					return say(st.wrote == "B" && b.fence > st.client("A").fence && st.guard.Seen() == b.fence,
+						"Client B has written. Its fence is larger than A's, and the register remembers it.")
+				},
+			},
 			{does: "resume A", next: "client A goes on", waits: "client A goes on", says: func(st *stage) string {
 				return say(st.client("A").awake == nil && st.refused == "" && len(st.holders()) == 1 && st.client("B").state() == "holds",
 					"Client A goes on in the middle of its work. It had looked at its lock before it fell asleep; now client B has it.")
 			}},
-			{does: "write A", next: "client A writes to the register", waits: "client A has tried to write", says: func(st *stage) string {
-				return say(st.wrote == "B" && st.refused == "A" && st.guard.Seen() > st.client("A").fence,
-					"Client A has tried to write. The register has refused it, as it has seen a larger fence. No lock can do that, but a fence can.")
-			}},
+			{
+				does: "write A", next: "client A writes to the register", waits: "client A has tried to write",
+				says: func(st *stage) string {
+					return say(st.wrote == "B" && st.refused == "A" && st.guard.Seen() > st.client("A").fence,
+						"Client A has tried to write. The register has refused it, as it has seen a larger fence. No lock can do that, but a fence can.")
+				},
+			},
 		},
 	},
 	{
@@ -118,10 +135,13 @@ var stories = []story{
 	{
 		name: "quarantine", title: "… with quarantine", about: "The same loss. Nodes that have forgotten grant nothing until it is safe.", quarantine: true,
 		steps: []step{
-			{does: "hold A", next: "client A asks for the lock", waits: "client A has the lock", says: func(st *stage) string {
-				text := keepsIt(st)
-				return say(text != "" && st.quarantine, "The same again, but the clients have the option WithQuarantine. %s", text)
-			}},
+			{
+				does: "hold A", next: "client A asks for the lock", waits: "client A has the lock",
+				says: func(st *stage) string {
+					text := keepsIt(st)
+					return say(text != "" && st.quarantine, "The same again, but the clients have the option WithQuarantine. %s", text)
+				},
+			},
 			{
 				does: "let A,empty 1,empty 2,empty 3,hold B", next: forget, waits: "client B is refused",
 				says: func(st *stage) string {
