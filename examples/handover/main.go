@@ -10,7 +10,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/seed6c881748/redlock/examples/internal/recipe"
+	"github.com/seed6c881748/redlock/examples/internal/stage"
 	"github.com/seed6c881748/redlock/redlock"
 )
 
@@ -57,46 +57,27 @@ func perform(ctx context.Context, r *redlock.Redlock, j job, work func(ctx conte
 	return err
 }
 
-func main() { recipe.Main(tell) }
+func main() { stage.Main(tell) }
 
-func tell(ctx context.Context, s *recipe.Stage) error {
-	api, err := s.Client(redlock.WithOwner("api-1"))
-	if err != nil {
-		return err
-	}
-	worker, err := s.Client()
-	if err != nil {
-		return err
-	}
-	j, err := request(ctx, api, "ada")
-	if err != nil {
-		return err
-	}
+func tell(ctx context.Context, s *stage.Stage) {
+	api, worker := s.Client(redlock.WithOwner("api-1")), s.Client()
+	j := stage.Got(request(ctx, api, "ada"))
 	s.Say("The API has taken Ada's lock for %v, and put her job into the queue.", ttl)
-	if _, err = request(ctx, api, "ada"); !errors.Is(err, errBusy) {
-		return fmt.Errorf("a second request should be refused: %w", err)
-	}
+	_, err := request(ctx, api, "ada")
+	stage.Check(errors.Is(err, errBusy), "a second request should be refused: %w", err)
 	s.Say("A second request is answered: %v.", err)
-	if err = api.Close(ctx); err != nil {
-		return err
-	}
+	stage.Must(api.Close(ctx))
 	s.Say("The API's process ends. The lock is still there.")
-	if err = s.Kill(2); err != nil {
-		return err
-	}
+	s.Kill(2)
 	s.Say("Two of five nodes are dead now.")
-	err = perform(ctx, worker, j, func(ctx context.Context) error { return recipe.Sleep(ctx, 200*time.Millisecond) })
-	if err != nil {
-		return err
-	}
+	stage.Must(perform(ctx, worker, j, func(ctx context.Context) error { return stage.Sleep(ctx, 200*time.Millisecond) }))
 	s.Say("A worker has done the job and released the lock.")
-	if again := perform(ctx, worker, j, func(context.Context) error { return nil }); !errors.Is(again, redlock.ErrLost) {
-		return fmt.Errorf("a job that is delivered twice should find the lock gone: %w", again)
-	}
-	s.Say("The queue has delivered the job once more: the worker hears that the lock is gone.")
-	if j, err = request(ctx, worker, "ada"); err != nil {
-		return err
-	}
+	next := stage.Got(request(ctx, worker, "ada"))
 	s.Say("Ada's next request gets the lock at once.")
-	return worker.Release(ctx, []string{"report/" + j.User}, j.Token)
+	nothing := func(context.Context) error { return nil }
+	err = perform(ctx, worker, j, nothing)
+	stage.Check(errors.Is(err, redlock.ErrLost), "a job that is delivered twice should find the lock gone: %w", err)
+	s.Say("The queue has delivered the first job once more: the worker hears that its lock is gone.")
+	stage.Must(perform(ctx, worker, next, nothing))
+	s.Say("That has not released the second lock, which its own job does.")
 }

@@ -10,11 +10,10 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strings"
 	"time"
 
-	"github.com/seed6c881748/redlock/examples/internal/recipe"
+	"github.com/seed6c881748/redlock/examples/internal/stage"
 	"github.com/seed6c881748/redlock/redlock"
 )
 
@@ -28,7 +27,7 @@ var (
 // A lottery is what the handler needs. There is one in every process.
 type lottery struct {
 	r       *redlock.Redlock
-	credits *recipe.Store[int] // by user
+	credits *stage.Store[int] // by user
 	reward  func() string
 }
 
@@ -90,69 +89,54 @@ func (l *lottery) draw(ctx context.Context, user string) (reward string, err err
 	return l.reward(), nil
 }
 
-func main() { recipe.Main(tell) }
+func main() { stage.Main(tell) }
 
 const user = "ann"
 
-func tell(ctx context.Context, s *recipe.Stage) error {
-	handlers, credits, err := open(s, 300*time.Millisecond)
-	if err != nil {
-		return err
-	}
-	if err := credits.Set(ctx, user, 1); err != nil {
-		return err
-	}
+func tell(ctx context.Context, s *stage.Stage) {
+	handlers, credits := open(ctx, s, 300*time.Millisecond)
 	s.Say("Ann has one credit, and presses the button three times. Her requests go to three processes.")
 	answers := make([]*httptest.ResponseRecorder, len(handlers))
-	recipe.Together(len(handlers), func(i int) error {
+	stage.Together(len(handlers), func(i int) error {
 		answers[i] = post(ctx, handlers[i])
 		return nil
 	})
-	statuses := make([]int, len(answers))
-	for i, a := range answers {
-		statuses[i] = a.Code
+	rewards := 0
+	for _, a := range answers {
 		s.Say("    %s", line(a))
+		// A request that came only after the first was done has got 402 instead of 409.
+		if a.Code == http.StatusOK {
+			rewards++
+		}
 	}
-	// A request that came only after the first was done has got 402 instead of 409.
-	rewards := slices.DeleteFunc(slices.Clone(statuses), func(code int) bool { return code != http.StatusOK })
-	if len(rewards) != 1 {
-		return fmt.Errorf("%d rewards for one credit: %v", len(rewards), statuses)
-	}
+	stage.Check(rewards == 1, "%d rewards for one credit", rewards)
 
 	s.Say("She tries again.")
 	again := post(ctx, handlers[0])
 	s.Say("    %s", line(again))
-	if again.Code != http.StatusPaymentRequired {
-		return fmt.Errorf("status %d without a credit", again.Code)
-	}
+	stage.Check(again.Code == http.StatusPaymentRequired, "status %d without a credit", again.Code)
 
 	s.Say("She buys a credit, but three of five nodes die.")
-	if err := errors.Join(credits.Set(ctx, user, 1), s.Kill(3)); err != nil {
-		return err
-	}
+	stage.Must(credits.Set(ctx, user, 1))
+	s.Kill(3)
 	dead := post(ctx, handlers[0])
 	s.Say("    %s", line(dead))
-	if left, err := credits.Get(ctx, user); err != nil || left != 1 || dead.Code != http.StatusServiceUnavailable {
-		return fmt.Errorf("status %d, and %d credits left: %w", dead.Code, left, err)
-	}
+	left := stage.Got(credits.Get(ctx, user))
+	stage.Check(left == 1 && dead.Code == http.StatusServiceUnavailable, "status %d, and %d credits left", dead.Code, left)
 	s.Say("She still has it.")
-	return nil
 }
 
-// open returns the handlers of three processes, which share the store.
-func open(s *recipe.Stage, delay time.Duration) ([]http.Handler, *recipe.Store[int], error) {
-	clients, err := s.Clients(3)
-	if err != nil {
-		return nil, nil, err
-	}
-	credits := recipe.NewStore[int](delay)
-	handlers := make([]http.Handler, len(clients))
-	for i, r := range clients {
+// open returns the handlers of three processes, which share the store, and in it a credit.
+func open(ctx context.Context, s *stage.Stage, delay time.Duration) ([]http.Handler, *stage.Store[int]) {
+	credits := stage.NewStore[int](delay)
+	stage.Must(credits.Set(ctx, user, 1))
+	var handlers []http.Handler
+	for _, r := range s.Clients(3) {
 		mux := http.NewServeMux()
 		mux.Handle("POST /draw/{user}", &lottery{r: r, credits: credits, reward: func() string { return "a teddy bear" }})
-		handlers[i] = mux
+		handlers = append(handlers, mux)
 	}
-	return handlers, credits, nil
+	return handlers, credits
 }
 
 func post(ctx context.Context, h http.Handler) *httptest.ResponseRecorder {

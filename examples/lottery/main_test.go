@@ -4,44 +4,19 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed6c881748/redlock/examples/internal/recipe"
-	"github.com/seed6c881748/redlock/examples/internal/recipetest"
+	"github.com/seed6c881748/redlock/examples/internal/stage"
+	"github.com/seed6c881748/redlock/examples/internal/stagetest"
 )
 
-func TestLotteryGivesOneRewardForTheLastCredit(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, s *recipe.Stage) {
-		handlers, credits, err := open(s, time.Second)
-		require.NoError(t, err)
-		require.NoError(t, credits.Set(t.Context(), user, 1))
-
-		statuses := make([]int, len(handlers))
-		recipe.Together(len(handlers), func(i int) error {
-			statuses[i] = post(t.Context(), handlers[i]).Code
-			return nil
-		})
-		slices.Sort(statuses)
-		require.Equal(t, []int{http.StatusOK, http.StatusConflict, http.StatusConflict}, statuses)
-
-		// The lock was released before the answer was there.
-		require.Equal(t, http.StatusPaymentRequired, post(t.Context(), handlers[1]).Code)
-		left, err := credits.Get(t.Context(), user)
-		require.NoError(t, err)
-		require.Zero(t, left)
-	})
-}
-
 func TestLotteryAnswersAtOnceWhileTheLockIsTaken(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, s *recipe.Stage) {
-		handlers, credits, err := open(s, time.Second)
-		require.NoError(t, err)
-		require.NoError(t, credits.Set(t.Context(), user, 1))
+	stagetest.InBubble(t, func(t *testing.T, s *stage.Stage) {
+		handlers, _ := open(t.Context(), s, time.Second)
 		first := make(chan *httptest.ResponseRecorder)
 		go func() { first <- post(t.Context(), handlers[0]) }()
 		synctest.Wait() // The first one has the lock and waits for the store.
@@ -49,25 +24,20 @@ func TestLotteryAnswersAtOnceWhileTheLockIsTaken(t *testing.T) {
 		require.Equal(t, http.StatusConflict, post(t.Context(), handlers[1]).Code)
 		require.Zero(t, time.Since(start))
 		require.Equal(t, http.StatusOK, (<-first).Code)
+		// The lock was released before the answer was there.
+		require.Equal(t, http.StatusPaymentRequired, post(t.Context(), handlers[1]).Code)
 	})
 }
 
 func TestLotteryTakesNoCreditAfterItsLock(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, s *recipe.Stage) {
-		handlers, credits, err := open(s, 2*ttl) // Slower than the lock is long.
-		require.NoError(t, err)
-		require.NoError(t, credits.Set(t.Context(), user, 1))
+	stagetest.InBubble(t, func(t *testing.T, s *stage.Stage) {
+		handlers, credits := open(t.Context(), s, 2*ttl) // Slower than the lock is long.
 		require.Equal(t, http.StatusServiceUnavailable, post(t.Context(), handlers[0]).Code)
-		left, err := credits.Get(context.Background(), user)
-		require.NoError(t, err)
-		require.Equal(t, 1, left)
+		require.Equal(t, 1, stage.Got(credits.Get(context.Background(), user)))
 		synctest.Wait() // For the release on the other nodes.
-		holding, err := s.Holding("lottery:" + user)
-		require.NoError(t, err)
-		require.Zero(t, holding)
+		require.Zero(t, s.Holding("lottery:"+user))
 	})
 }
 
-func TestLotteryRuns(t *testing.T) {
-	recipetest.Runs(t, tell)
-}
+// One reward is given for the last credit.
+func TestLotteryRuns(t *testing.T) { stagetest.Runs(t, tell) }

@@ -7,11 +7,10 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync/atomic"
 	"time"
 
-	"github.com/seed6c881748/redlock/examples/internal/recipe"
+	"github.com/seed6c881748/redlock/examples/internal/stage"
 	"github.com/seed6c881748/redlock/redlock"
 )
 
@@ -58,82 +57,65 @@ func sendOnce(ctx context.Context, r *redlock.Redlock, tick, hold, wait time.Dur
 	return true, nil
 }
 
-func main() {
-	recipe.Main(func(ctx context.Context, s *recipe.Stage) error { return tell(ctx, s, time.Second) })
-}
+func main() { stage.Main(tell) }
 
 const (
+	tick  = time.Second
+	hold  = tick / 2
+	wait  = tick / 5
+	ticks = 3
+
 	containers = 3
-	ticks      = 3
 )
 
-func tell(ctx context.Context, s *recipe.Stage, tick time.Duration) error {
-	clients, err := s.Clients(containers)
-	if err != nil {
-		return err
-	}
+func tell(ctx context.Context, s *stage.Stage) {
+	clients := s.Clients(containers)
 	s.Say("%d containers are to send a notice once per tick. Their timers are up to %v apart.", containers, tick/5)
 	s.Say("Without a min hold:")
-	if _, err = play(ctx, s, clients, tick, 0, tick/5, 1); err != nil {
-		return err
+	play(ctx, s, clients, 0, 1)
+	s.Say("With a min hold of %v, and a wait of %v:", hold, wait)
+	for i, n := range play(ctx, s, clients, hold, ticks) {
+		stage.Check(n < 2, "%d notices at tick %d", n, i+1)
 	}
-	s.Say("With a min hold of %v, and a wait of %v:", tick/2, tick/5)
-	sent, err := play(ctx, s, clients, tick, tick/2, tick/5, ticks)
-	if err != nil {
-		return err
-	}
-	for i, n := range sent {
-		if n > 1 {
-			return fmt.Errorf("%d notices at tick %d", n, i+1)
-		}
-	}
-	return nil
 }
 
 // play returns how many notices were sent at each tick. A tick at which the
 // machine stood still for so long that the lock may have come free, or that no node
 // has answered within the wait, is not counted.
-func play(ctx context.Context, s *recipe.Stage, clients []*redlock.Redlock, tick, hold, wait time.Duration, ticks int) ([]int, error) {
+func play(ctx context.Context, s *stage.Stage, clients []*redlock.Redlock, hold time.Duration, ticks int) (sent []int) {
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
-	var sent []int
 	for n := 1; n <= ticks; n++ {
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-		var count atomic.Int64
-		var busy atomic.Bool
+		<-ticker.C
 		start := time.Now()
-		err := errors.Join(recipe.Together(len(clients), func(i int) error {
-			if err := recipe.Sleep(ctx, time.Duration(i)*tick/10); err != nil {
+		var count atomic.Int64
+		busy := false
+		errs := stage.Together(len(clients), func(i int) error {
+			if err := stage.Sleep(ctx, time.Duration(i)*tick/10); err != nil {
 				return err
 			}
 			if hold > 0 && time.Since(start) >= hold-wait {
-				busy.Store(true)
+				return context.DeadlineExceeded
 			}
-			mine, err := sendOnce(ctx, clients[i], tick, hold, wait, func(context.Context) error {
+			_, err := sendOnce(ctx, clients[i], tick, hold, wait, func(context.Context) error {
+				count.Add(1)
 				s.Say("    tick %d: container %d sends the notice.", n, i+1)
 				return nil
 			})
-			if mine {
-				count.Add(1)
-			}
-			if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
-				busy.Store(true)
-				return nil
-			}
 			return err
-		})...)
-		if err != nil {
-			return nil, err
+		})
+		for _, err := range errs {
+			if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+				busy = true
+				continue
+			}
+			stage.Must(err)
 		}
-		if busy.Load() {
+		if busy {
 			s.Say("    tick %d does not count: this machine is too busy for such short times.", n)
 			continue
 		}
 		sent = append(sent, int(count.Load()))
 	}
-	return sent, nil
+	return sent
 }

@@ -3,104 +3,74 @@ package main
 import (
 	"context"
 	"errors"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed6c881748/redlock/examples/internal/recipe"
-	"github.com/seed6c881748/redlock/examples/internal/recipetest"
+	"github.com/seed6c881748/redlock/examples/internal/stage"
+	"github.com/seed6c881748/redlock/examples/internal/stagetest"
 	"github.com/seed6c881748/redlock/redlock"
 	"github.com/seed6c881748/redlock/test/testkit"
 )
 
-const tick = time.Minute
+// A container sends by these times, which are long enough for one to stand still.
+const minute = time.Minute
 
-func TestNoticeIsSentOncePerTick(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, s *recipe.Stage) {
-		clients := recipetest.Clients(t, s, containers)
-		sent, err := play(t.Context(), s, clients, tick, tick/2, tick/5, 10)
-		require.NoError(t, err)
-		require.Equal(t, []int{1, 1, 1, 1, 1, 1, 1, 1, 1, 1}, sent)
-	})
+func sendBy(t *testing.T, r *redlock.Redlock, send func(context.Context) error) (bool, error) {
+	t.Helper()
+	return sendOnce(t.Context(), r, minute, minute/2, minute/5, send)
 }
 
-func TestNoticeIsSentByEachWithoutMinHold(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, s *recipe.Stage) {
-		clients := recipetest.Clients(t, s, containers)
-		sent, err := play(t.Context(), s, clients, tick, 0, tick/5, 2)
-		require.NoError(t, err)
-		require.Equal(t, []int{containers, containers}, sent)
+func done(context.Context) error { return nil }
+
+func TestNoticeIsSentOncePerTick(t *testing.T) {
+	stagetest.InBubble(t, func(t *testing.T, s *stage.Stage) {
+		clients := s.Clients(containers)
+		require.Equal(t, []int{1, 1, 1, 1, 1, 1, 1, 1, 1, 1}, play(t.Context(), s, clients, hold, 10))
+		require.Equal(t, []int{containers, containers}, play(t.Context(), s, clients, 0, 2))
 	})
 }
 
 func TestNoticeOfASenderThatFailsIsNotSentByAnother(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, s *recipe.Stage) {
-		clients := recipetest.Clients(t, s, 2)
+	stagetest.InBubble(t, func(t *testing.T, s *stage.Stage) {
+		clients := s.Clients(2)
 		broken := errors.New("mail server is down")
-		sent, err := sendOnce(t.Context(), clients[0], tick, tick/2, tick/5, func(context.Context) error { return broken })
+		sent, err := sendBy(t, clients[0], func(context.Context) error { return broken })
 		require.ErrorIs(t, err, broken)
 		require.False(t, sent)
-
-		send := func(context.Context) error { return nil }
-		sent, err = sendOnce(t.Context(), clients[1], tick, tick/2, tick/5, send)
-		require.NoError(t, err)
-		require.False(t, sent)
-
-		time.Sleep(tick - time.Second) // The next tick, a bit early.
-		sent, err = sendOnce(t.Context(), clients[1], tick, tick/2, tick/5, send)
-		require.NoError(t, err)
-		require.True(t, sent)
+		require.False(t, stage.Got(sendBy(t, clients[1], done)))
+		time.Sleep(minute - time.Second) // The next tick, a bit early.
+		require.True(t, stage.Got(sendBy(t, clients[1], done)))
 	})
 }
 
 func TestNoticeIsSentThoughTheFirstContainerGetsNoLock(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, s *recipe.Stage) {
-		clients := recipetest.Clients(t, s, 2)
-		first, err := clients[0].TryLock(t.Context(), []string{"notice:daily"}, tick)
-		require.NoError(t, err)
-		var stalls sync.WaitGroup
-		defer stalls.Wait()
-		stalls.Go(func() {
-			time.Sleep(time.Second)
-			assert.NoError(t, first.Unlock(t.Context())) // As an attempt that fails releases.
-		})
-		sent, err := sendOnce(t.Context(), clients[1], tick, tick/2, tick/5, func(context.Context) error { return nil })
-		require.NoError(t, err)
-		require.True(t, sent)
+	stagetest.InBubble(t, func(t *testing.T, s *stage.Stage) {
+		clients := s.Clients(2)
+		first := stage.Got(clients[0].TryLock(t.Context(), []string{"notice:daily"}, minute))
+		unlocked := make(chan error, 1)
+		time.AfterFunc(time.Second, func() { unlocked <- first.Unlock(t.Context()) }) // As an attempt that fails releases.
+		require.True(t, stage.Got(sendBy(t, clients[1], done)))
+		require.NoError(t, <-unlocked)
 	})
 }
 
 func TestNoticeIsNotSentWithALockThatComesLate(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, s *recipe.Stage) {
-		r := recipetest.Client(t, s, redlock.WithTracer(testkit.Standstill(tick/4)))
-		sent, err := sendOnce(t.Context(), r, tick, tick/2, tick/5, func(context.Context) error {
-			t.Error("sent late")
-			return nil
-		})
-		require.NoError(t, err)
-		require.False(t, sent)
+	stagetest.InBubble(t, func(t *testing.T, s *stage.Stage) {
+		r := s.Client(redlock.WithTracer(testkit.Standstill(minute / 4)))
+		require.False(t, stage.Got(sendBy(t, r, func(context.Context) error { return errors.New("sent late") })))
 	})
 }
 
 func TestNoticeEndsWithItsLock(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, s *recipe.Stage) {
-		r := recipetest.Client(t, s)
+	stagetest.InBubble(t, func(t *testing.T, s *stage.Stage) {
 		start := time.Now()
-		sent, err := sendOnce(t.Context(), r, tick, tick/2, tick/5, func(ctx context.Context) error {
-			<-ctx.Done()
-			return ctx.Err()
-		})
+		sent, err := sendBy(t, s.Client(), func(ctx context.Context) error { return stage.Sleep(ctx, time.Hour) })
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.False(t, sent)
-		require.Less(t, time.Since(start), tick*3/4)
+		require.Less(t, time.Since(start), minute*3/4)
 	})
 }
 
-func TestNoticeRuns(t *testing.T) {
-	recipetest.Runs(t, func(ctx context.Context, s *recipe.Stage) error {
-		return tell(ctx, s, time.Second)
-	})
-}
+func TestNoticeRuns(t *testing.T) { stagetest.Runs(t, tell) }

@@ -3,24 +3,22 @@ package main
 import (
 	"context"
 	"errors"
-	"net"
+	"math/rand/v2"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
-
-	"github.com/seed6c881748/redlock/internal/testcluster"
+	examples "github.com/seed6c881748/redlock/examples/internal/stage"
 	"github.com/seed6c881748/redlock/redlock"
 )
 
 // A client stands for a process that wants the lock. Its state is guarded by the playground's mutex.
 type client struct {
-	st    *stage
-	name  string
-	r     *redlock.Redlock
-	gates []*testcluster.Proxy // one on its way to each node, for suspensions
+	st   *stage
+	name string
+	r    *examples.Process
 
 	call     context.CancelFunc // ends its Lock; nil: none is running
 	waits    bool               // that Lock was refused once
+	keepIt   bool               // what it gets is kept alive
 	granted  chan []vote        // the hook has heard that the lock was granted, by these votes
 	heard    map[uint64][]vote  // what decided each call that goes on, by Event.Call; only the hook uses it
 	refusal  []vote             // what refused its latest Lock, or has it wait; nil: nothing did
@@ -32,30 +30,23 @@ type client struct {
 	keeping  context.CancelFunc // ends the extensions; nil: there are none
 	wantKept bool               // it had extensions when it was suspended
 	extended bool               // somebody was told of the first one
+	cannot   string             // what was said of extensions that have failed since
 	latest   extension          // of its latest lock
 	fence    int64              // of its latest lock
 	awake    chan struct{}      // closed when a suspension ends; nil: there is none
 	woke     time.Time
 }
 
-func newClient(st *stage, name string, quarantine bool) (c *client, err error) {
-	c = &client{st: st, name: name, granted: make(chan []vote, 1), heard: map[uint64][]vote{}}
-	nodes := make([]redlock.Node, len(st.nodes))
-	for i, n := range st.nodes {
-		gate := testcluster.NewProxy(n.server.Dial)
-		c.gates = append(c.gates, gate)
-		dial := redis.DialContextFunc(func(ctx context.Context, _, _ string) (net.Conn, error) { return gate.Dial(ctx) })
-		nodes[i] = redlock.Node{Name: n.server.Name(), Pool: &redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
-			return redis.DialContext(ctx, "tcp", n.name, dial)
-		}}}
-	}
-	c.r, err = redlock.New(nodes, st.p.options(c, quarantine)...)
-	return c, err
+func newClient(st *stage, name string) *client {
+	c := &client{st: st, name: name, granted: make(chan []vote, 1), heard: map[uint64][]vote{}}
+	c.r = st.Process(st.p.options(c)...)
+	return c
 }
 
 // calls are what a client can be told to do. None of them waits for its end. All of them have p.mu.
 var calls = map[string]func(c *client){
-	"lock":    (*client).acquire,
+	"lock":    func(c *client) { c.acquire(false) },
+	"hold":    func(c *client) { c.acquire(true) },
 	"giveup":  (*client).giveUp,
 	"keep":    func(c *client) { c.keep(true) },
 	"let":     func(c *client) { c.keep(false) },
@@ -66,15 +57,15 @@ var calls = map[string]func(c *client){
 }
 
 // acquire has the client call Lock, which waits in line as long as somebody else has the lock.
-func (c *client) acquire() {
+func (c *client) acquire(keepIt bool) {
 	p := c.st.p
 	if c.call != nil || c.lock != nil || c.awake != nil {
 		return
 	}
 	ctx, cancel := context.WithCancel(c.st.ctx)
-	c.call, c.waits, c.refusal = cancel, false, nil
+	c.call, c.waits, c.keepIt, c.refusal = cancel, false, keepIt, nil
 	if p.slow {
-		p.say(info, c.name, "Client %s calls Lock, which asks every node that it can reach at once to set the key for it.", c.name)
+		c.say(info, " calls Lock, which asks every node that it can reach at once to set the key for it.")
 	}
 	c.st.wg.Go(func() {
 		lock, err := c.r.Lock(ctx, []string{resource}, p.ttl)
@@ -89,6 +80,7 @@ func (c *client) acquire() {
 		if !c.whenAwake() {
 			return
 		}
+		defer p.mu.Unlock()
 		if err == nil {
 			c.got(lock, votes)
 		} else {
@@ -97,15 +89,15 @@ func (c *client) acquire() {
 	})
 }
 
-// whenAwake waits for the end of a suspension. It reports whether the stage is still there.
+// whenAwake waits for the end of a suspension, and returns true with p.mu held; or false if the stage is no longer there.
 func (c *client) whenAwake() bool {
 	for c.st.ctx.Err() == nil {
 		c.st.p.mu.Lock()
 		awake := c.awake
-		c.st.p.mu.Unlock()
 		if awake == nil {
 			return true
 		}
+		c.st.p.mu.Unlock()
 		select {
 		case <-awake:
 		case <-c.st.ctx.Done():
@@ -128,12 +120,20 @@ func (c *client) keep(on bool) {
 	c.extended = false
 	if on {
 		c.startKeeping()
-		c.st.p.say(info, c.name, "Client %s keeps its lock: it extends it whenever a third of its time is over.", c.name)
+		c.say(info, " keeps its lock: it extends it whenever a third of its time is over.")
 	} else {
 		c.stopKeeping()
-		c.st.p.say(info, c.name, "Client %s extends its lock no more. It has %s left.", c.name, seconds(time.Until(c.lock.Until())))
+		c.say(info, " extends its lock no more. It has %s left.", c.left())
 	}
 }
+
+// say says something of the client: the text goes on behind its name.
+func (c *client) say(kind, format string, args ...any) {
+	c.st.p.say(kind, c.name, "Client "+c.name+format, args...)
+}
+
+// left is for how long its lock is valid.
+func (c *client) left() string { return seconds(time.Until(c.lock.Until())) }
 
 // startKeeping and stopKeeping begin and end the extensions.
 func (c *client) startKeeping() {
@@ -160,9 +160,8 @@ func (c *client) release() {
 	c.st.wg.Go(func() { _ = lock.Unlock(c.st.ctx) }) // The hook hears how that ends, and by which votes.
 }
 
-// suspend stands for a process that stops, as by SIGSTOP, a pause of its virtual machine or of its garbage collector.
-// Its goroutines cannot be stopped, as they are this program's. So its connections are, in both directions, it does
-// nothing further, and it hears of nothing until it goes on.
+// suspend stands for a process that stops, as by SIGSTOP, a pause of its virtual machine or of its garbage collector: its
+// connections carry nothing, it does nothing further, and it hears of nothing until it goes on.
 func (c *client) suspend() {
 	if c.awake != nil {
 		return
@@ -170,27 +169,22 @@ func (c *client) suspend() {
 	c.awake, c.overdue = make(chan struct{}), false
 	c.wantKept = c.keeping != nil
 	c.stopKeeping()
-	for _, g := range c.gates {
-		g.Hang()
-	}
+	c.r.Suspend()
 	if c.state() == "holds" {
-		c.st.p.say(fault, c.name, "Client %s is suspended: its process stands still, so nobody extends its lock, which has %s left.",
-			c.name, seconds(time.Until(c.lock.Until())))
+		c.say(fault, " is suspended: its process stands still, so nobody extends its lock, which has %s left.", c.left())
 	} else {
-		c.st.p.say(fault, c.name, "Client %s is suspended: its process stands still, and answers nobody.", c.name)
+		c.say(fault, " is suspended: its process stands still, and answers nobody.")
 	}
 }
 
 func (c *client) resume() {
-	p, lock := c.st.p, c.lock
+	lock := c.lock
 	if c.awake == nil {
 		return
 	}
 	close(c.awake)
 	c.awake, c.woke = nil, time.Now()
-	for _, g := range c.gates {
-		g.Resume()
-	}
+	c.r.Resume()
 	ended := lock != nil && lock.Err() != nil
 	if lock != nil && !ended && c.wantKept {
 		c.startKeeping()
@@ -198,14 +192,14 @@ func (c *client) resume() {
 	others := c.st.holders()
 	switch {
 	case ended && len(others) > 0:
-		p.say(bad, c.name, "Client %s goes on. Its lock has ended, and client %s has it now; but %s may be in the middle of a write, "+
-			"which no lock can stop. A fence can: have it write.", c.name, others[0].name, c.name)
+		c.say(bad, " goes on. Its lock has ended, and client %s has it now; but %s may be in the middle of a write, "+
+			"which no lock can stop. A fence can: have it write.", others[0].name, c.name)
 	case ended:
-		p.say(bad, c.name, "Client %s goes on, and learns that its lock has ended meanwhile.", c.name)
+		c.say(bad, " goes on, and learns that its lock has ended meanwhile.")
 	case lock != nil:
-		p.say(good, c.name, "Client %s goes on, in time: it still has its lock, for %s.", c.name, seconds(time.Until(lock.Until())))
+		c.say(good, " goes on, in time: it still has its lock, for %s.", c.left())
 	default:
-		p.say(info, c.name, "Client %s goes on.", c.name)
+		c.say(info, " goes on.")
 	}
 }
 
@@ -222,20 +216,19 @@ func (c *client) write() {
 		st.wrote = c.name
 		return nil
 	})
-	held := c.lock != nil && c.lock.Err() == nil
-	switch {
-	case errors.Is(err, redlock.ErrFenced):
+	if errors.Is(err, redlock.ErrFenced) {
 		st.refused = c.name
 		p.mark(c, markFenced, nil)
-		p.say(bad, c.name, "Client %s's write is refused: its fence is %s, and the register has seen %s, of client %s's later lock.",
-			c.name, p.fenceText(c.fence), p.fenceText(st.guard.Seen()), last)
-	case held:
-		p.mark(c, markWrite, nil)
-		p.say(good, c.name, "Client %s writes: its fence is %s, and the register has seen none that is larger.", c.name, p.fenceText(c.fence))
-	default:
-		p.mark(c, markWrite, nil)
-		p.say(bad, c.name, "Client %s writes without the lock, and the register accepts it, as it has seen no fence "+
-			"above %s. A later holder that first reads there, with its own fence, rules that out.", c.name, p.fenceText(c.fence))
+		c.say(bad, "'s write is refused: its fence is %s, and the register has seen %s, of client %s's later lock.",
+			p.fenceText(c.fence), p.fenceText(st.guard.Seen()), last)
+		return
+	}
+	p.mark(c, markWrite, nil)
+	if c.state() == "holds" {
+		c.say(good, " writes: its fence is %s, and the register has seen none that is larger.", p.fenceText(c.fence))
+	} else {
+		c.say(bad, " writes without the lock, and the register accepts it, as it has seen no fence "+
+			"above %s. A later holder that first reads there, with its own fence, rules that out.", p.fenceText(c.fence))
 	}
 }
 
@@ -260,9 +253,7 @@ func (c *client) close() {
 	c.lock = nil
 	c.stopKeeping()
 	p.mu.Unlock()
-	for _, g := range c.gates {
-		g.Resume()
-	}
+	c.r.Resume()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.st.ctx), time.Second)
 	defer cancel()
 	if lock != nil {
@@ -289,3 +280,45 @@ func (c *client) state() string {
 
 // keeps reports whether the client has the lock, and keeps it alive.
 func (c *client) keeps() bool { return c.state() == "holds" && c.keeping != nil && c.awake == nil }
+
+// setAuto has the clients lock and release by themselves, or ends that.
+func (st *stage) setAuto(on bool) {
+	p := st.p
+	if p.auto == on {
+		return
+	}
+	p.auto = on
+	if !on {
+		st.stopAuto()
+		p.say(info, "", "The clients no longer lock and release by themselves.")
+		return
+	}
+	ctx, cancel := context.WithCancel(st.ctx)
+	st.stopAuto = cancel
+	p.say(info, "", "The clients lock and release by themselves. Disturb them: kill a node, or suspend a client.")
+	for _, c := range st.clients {
+		st.wg.Go(func() { c.liveOn(ctx) })
+	}
+}
+
+// liveOn is what a client does by itself: it locks, works for a while, writes, and releases.
+func (c *client) liveOn(ctx context.Context) {
+	between := func(low, high time.Duration) bool { return sleep(ctx, low+rand.N(high-low)) }
+	for between(c.st.p.ttl/8, c.st.p.ttl) {
+		c.do("hold", "") // Nothing, if it has or wants it already.
+		if between(c.st.p.ttl/4, c.st.p.ttl/2) && c.do("write", "holds") && between(c.st.p.ttl/8, c.st.p.ttl/4) {
+			c.do("release", "holds")
+		}
+	}
+}
+
+// do has the client do something if it is in this state.
+func (c *client) do(what, state string) bool {
+	c.st.p.mu.Lock()
+	defer c.st.p.mu.Unlock()
+	if c.state() != state {
+		return false
+	}
+	calls[what](c)
+	return true
+}

@@ -4,15 +4,13 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/seed6c881748/redlock/redlock"
 )
 
-// What clients and their Redlocks tell becomes sentences here.
+// What clients and their Redlocks tell becomes sentences here. All of it is called with p.mu held, but for hear.
 
 // A vote is what a node said in a round.
 type vote struct {
@@ -20,7 +18,6 @@ type vote struct {
 	Says string `json:"says"` // yes, pending, or why not
 	Who  string `json:"who,omitempty"`
 	Took int64  `json:"took"` // ms
-	left time.Duration
 }
 
 // An extension is one that has succeeded.
@@ -44,7 +41,7 @@ const (
 func votesOf(all []redlock.Vote) []vote {
 	votes := make([]vote, len(all))
 	for i, v := range all {
-		votes[i] = vote{Node: string(rune('1' + i)), Who: v.Owner, Took: v.Took.Milliseconds(), left: v.HolderTTL}
+		votes[i] = vote{Node: string(rune('1' + i)), Who: v.Owner, Took: v.Took.Milliseconds()}
 		for _, kind := range []struct {
 			err  error
 			says string
@@ -78,226 +75,194 @@ func saying(votes []vote, says string) (nodes []string) {
 
 // hear is the hook of the client's Redlock.
 func (c *client) hear(_ context.Context, e redlock.Event) {
+	c.st.p.mu.Lock()
+	defer c.st.p.mu.Unlock()
+	votes := c.heard[e.Call] // What decided the call.
 	switch e.Kind {
 	case redlock.EventDecided, redlock.EventSettled:
-		c.voted(e)
-	case redlock.EventAcquired:
-		select {
-		case c.granted <- c.heard[e.Call]:
-		default: // Nobody came for the last one: the stage ends.
+		votes = votesOf(e.Votes)
+		if e.Kind == redlock.EventDecided {
+			c.heard[e.Call] = votes
 		}
-		delete(c.heard, e.Call)
+		if c.awake == nil && c.st.ctx.Err() == nil {
+			c.st.p.markRound(c, e, votes)
+		}
+		return
 	case redlock.EventWaiting:
 		c.waiting(e.Err)
+		return
 	case redlock.EventExtended:
-		c.kept(e, c.heard[e.Call])
+		c.kept(e, votes)
+		return
+	case redlock.EventAcquired:
+		select {
+		case c.granted <- votes:
+		default: // Nobody came for the last one: the stage ends.
+		}
 	case redlock.EventReleased:
-		c.hearReleased(e.Err, c.heard[e.Call])
-		delete(c.heard, e.Call)
+		c.st.wg.Go(func() { // It may be suspended, and hears of it when it goes on.
+			if c.whenAwake() {
+				defer c.st.p.mu.Unlock()
+				c.released(e.Err, votes)
+			}
+		})
 	case redlock.EventNotAcquired, redlock.EventHoldEnded:
-		delete(c.heard, e.Call)
-	}
-}
-
-// hearReleased tells of it as soon as the client is awake, which may be long after.
-func (c *client) hearReleased(err error, votes []vote) {
-	c.st.p.mu.Lock()
-	awake := c.awake == nil
-	c.st.p.mu.Unlock()
-	if awake {
-		c.released(err, votes)
+	default:
 		return
 	}
-	c.st.wg.Go(func() {
-		if c.whenAwake() {
-			c.released(err, votes)
-		}
-	})
-}
-
-func (c *client) voted(e redlock.Event) {
-	p := c.st.p
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	votes := votesOf(e.Votes)
-	if e.Kind == redlock.EventDecided {
-		c.heard[e.Call] = votes
-	}
-	if c.awake == nil && c.st.ctx.Err() == nil {
-		p.markRound(c, e, votes)
-	}
+	delete(c.heard, e.Call)
 }
 
 // got is told that the client has the lock.
 func (c *client) got(lock *redlock.Lock, votes []vote) {
-	p := c.st.p
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	others := c.st.holders()
-	said := saying(votes, yes)
-	c.call, c.waits, c.overdue = nil, false, false
-	c.lock, c.fence, c.yes, c.since, c.latest = lock, lock.Fence(), said, time.Now(), extension{}
-	c.extended = false
+	c.call, c.waits, c.overdue, c.extended = nil, false, false, false
+	c.lock, c.fence, c.yes, c.since, c.latest = lock, lock.Fence(), saying(votes, yes), time.Now(), extension{}
+	c.cannot = ""
 	if lock.Err() != nil {
 		c.overdue = true
-		p.say(bad, c.name, "Client %s learns that it got the lock while it stood still, and that its time is over.", c.name)
+		c.say(bad, " learns that it got the lock while it stood still, and that its time is over.")
 		return
 	}
 	if len(others) > 0 {
 		c.st.readKeys()
 		first, ignorant := others[0], len(c.st.nodes)-len(c.st.nodesOf(others[0].name))
-		p.say(bad, c.name, "%s clients have the lock! %s said yes to client %s, though client %s has it for another %s: "+
+		c.st.p.say(bad, c.name, "%s clients have the lock! %s said yes to client %s, though client %s has it for another %s: "+
 			"%s of five nodes know nothing of %s. This is why nodes that lose their keys must be quarantined.",
-			count(1+len(others)), capital(nodesText(said)), c.name, first.name, seconds(time.Until(first.lock.Until())), number(ignorant), first.name)
+			count(1+len(others)), capital(nodesText(c.yes)), c.name, first.name, first.left(), number(ignorant), first.name)
 		return
 	}
-	p.say(good, c.name, "Client %s has the lock: %s said yes, which %s %d of 5. It is valid for %s.",
-		c.name, nodesText(said), verb(said, "is", "are"), len(said), seconds(time.Until(lock.Until())))
+	c.say(good, " has the lock: %s said yes, which %s %d of 5. It is valid for %s.",
+		nodesText(c.yes), verb(c.yes, "is", "are"), len(c.yes), c.left())
+	if c.keepIt {
+		c.keep(true)
+	}
 }
 
 // refused is told that the client gets no lock.
 func (c *client) refused(err error) {
-	p := c.st.p
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	waited := c.waits
 	c.call, c.waits = nil, false
 	var failed *redlock.QuorumError
 	switch {
-	case errors.Is(err, context.Canceled) && waited:
-		p.say(info, c.name, "Client %s gives up, and leaves the line.", c.name)
 	case errors.Is(err, context.Canceled):
-		p.say(info, c.name, "Client %s gives up.", c.name)
+		c.say(info, " gives up, and is in no line any more.")
 	case errors.As(err, &failed):
 		c.refusal = votesOf(failed.Votes)
-		p.say(bad, c.name, "Client %s gets no lock: %s. So no majority has said yes. Better no lock than two.", c.name, p.why(c.refusal))
+		c.say(bad, " gets no lock: %s. So no majority has said yes. Better no lock than two.", why(c.refusal))
 	default:
-		p.say(bad, c.name, "Client %s gets no lock: %v.", c.name, err)
+		c.say(bad, " gets no lock: %v.", err)
 	}
 }
 
 // waiting is told whenever the client has to wait, and says so once.
 func (c *client) waiting(err error) {
-	p := c.st.p
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	if c.call == nil || c.awake != nil {
 		return
 	}
+	because := "somebody else has come before"
 	var failed *redlock.QuorumError
 	if errors.As(err, &failed) {
 		c.refusal = votesOf(failed.Votes)
+		because = why(c.refusal)
 	}
 	if c.waits {
 		return
 	}
 	c.waits = true
-	if failed == nil {
-		p.say(info, c.name, "Client %s waits in line.", c.name)
-		return
-	}
-	switch why := p.why(c.refusal); {
+	switch {
 	case len(saying(c.refusal, quarantined)) > 0:
-		p.say(bad, c.name, "Client %s must wait: %s. So there is no second holder.", c.name, why)
-	case len(saying(c.refusal, taken)) > 0:
-		p.say(info, c.name, "Client %s must wait: %s. It stands in line, and is told of a release.", c.name, why)
+		c.say(bad, " must wait: %s. So there is no second holder.", because)
+	case len(saying(c.refusal, unreached))+len(saying(c.refusal, late)) >= need:
+		c.say(info, " must wait: %s. It tries again soon.", because)
 	default:
-		p.say(info, c.name, "Client %s must wait: %s. It tries again soon.", c.name, why)
+		c.say(info, " must wait: %s. It stands in line, and is told of a release.", because)
 	}
 }
 
+// reasons are what a node said, or did, that has not said yes.
+var reasons = map[string]string{
+	quarantined: "abstained, in quarantine",
+	unreached:   "could not be reached",
+	late:        "did not answer in time",
+	gone:        "did not have its key",
+}
+
 // why says what kept nodes from saying yes.
-func (p *playground) why(votes []vote) string {
-	var parts []string
-	for _, who := range append(clientNames, "") {
-		held := slices.DeleteFunc(slices.Clone(votes), func(v vote) bool { return v.Says != taken || v.Who != who })
-		if nodes := saying(held, taken); len(nodes) > 0 && who != "" {
-			parts = append(parts, fmt.Sprintf("%s said that client %s has the lock", nodesText(nodes), who))
-		} else if len(nodes) > 0 {
-			parts = append(parts, fmt.Sprintf("%s %s it for the next in line", nodesText(nodes), verb(nodes, "keeps", "keep")))
+func why(votes []vote) string {
+	var order []string
+	nodes := map[string][]string{}
+	for _, v := range votes {
+		reason := reasons[v.Says]
+		if v.Says == taken && v.Who != "" {
+			reason = "said that client " + v.Who + " has the lock"
+		} else if v.Says == taken {
+			reason = "kept it for the next in line"
 		}
-	}
-	if nodes := saying(votes, quarantined); len(nodes) > 0 {
-		var left time.Duration
-		for _, v := range votes {
-			if v.Says == quarantined {
-				left = max(left, v.left)
-			}
+		if reason != "" && nodes[reason] == nil {
+			order = append(order, reason)
 		}
-		parts = append(parts, fmt.Sprintf("%s %s in quarantine for another %s", nodesText(nodes), verb(nodes, "is", "are"), seconds(left)))
+		nodes[reason] = append(nodes[reason], v.Node)
 	}
-	for _, says := range []struct{ vote, one, many string }{
-		{unreached, "could not be reached", "could not be reached"},
-		{late, "did not answer in time", "did not answer in time"},
-		{gone, "does not have its key", "do not have its key"},
-	} {
-		if nodes := saying(votes, says.vote); len(nodes) > 0 {
-			parts = append(parts, nodesText(nodes)+" "+verb(nodes, says.one, says.many))
-		}
+	for i, reason := range order {
+		order[i] = nodesText(nodes[reason]) + " " + reason
 	}
-	return cmp.Or(strings.Join(parts, "; "), "too few nodes said yes")
+	return cmp.Or(strings.Join(order, "; "), "too few nodes said yes")
 }
 
 // kept is told how an extension has ended.
 func (c *client) kept(e redlock.Event, votes []vote) {
-	p, err := c.st.p, e.Err
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if c.state() != "holds" || c.awake != nil || c.keeping == nil || errors.Is(err, redlock.ErrLost) {
+	if c.state() != "holds" || c.awake != nil || c.keeping == nil || errors.Is(e.Err, redlock.ErrLost) {
 		return // check tells of a loss.
 	}
-	said := saying(votes, yes)
-	if err == nil {
-		c.latest = extension{time.Now(), e.Took, said}
-	}
-	if err == nil && !c.extended {
-		p.say(good, c.name, "Client %s has extended its lock, and goes on doing so: %s said yes, so it is valid for another %s.",
-			c.name, nodesText(said), seconds(time.Until(c.lock.Until())))
-	}
 	var failed *redlock.QuorumError
-	if errors.As(err, &failed) {
-		p.sayOnce(bad, c.name, fmt.Sprintf("Client %s cannot extend its lock: %s. It has it until its time is over, and keeps trying.",
-			c.name, p.why(votesOf(failed.Votes))))
+	if errors.As(e.Err, &failed) {
+		if because := why(votesOf(failed.Votes)); c.cannot != because {
+			c.cannot = because
+			c.say(bad, " cannot extend its lock: %s. It has it until its time is over, and keeps trying.", because)
+		}
 	}
-	c.extended = err == nil
+	if e.Err == nil {
+		c.latest, c.cannot = extension{time.Now(), e.Took, saying(votes, yes)}, ""
+		if !c.extended {
+			c.say(good, " has extended its lock, and goes on doing so: %s said yes, so it is valid for another %s.",
+				nodesText(c.latest.yes), c.left())
+		}
+	}
+	c.extended = e.Err == nil
 }
 
 // released is told how an Unlock has ended.
 func (c *client) released(err error, votes []vote) {
-	p := c.st.p
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	if c.st.ctx.Err() != nil {
 		return // The stage ends, which has released it.
 	}
 	deleted, without := saying(votes, yes), append(saying(votes, gone), saying(votes, taken)...)
-	said := fmt.Sprintf("%s %s deleted its key", nodesText(deleted), verb(deleted, "has", "have"))
+	said := nodesText(deleted) + " deleted its key"
 	if len(without) > 0 {
-		said += fmt.Sprintf(", and %s had none of it", nodesText(without))
+		said += ", and " + nodesText(without) + " had none of it"
 	}
 	switch {
 	case err == nil:
-		p.say(good, c.name, "Client %s has released the lock: %s.", c.name, said)
+		c.say(good, " has released the lock: %s.", said)
 	case errors.Is(err, redlock.ErrLost):
-		p.say(bad, c.name, "Client %s releases a lock that it did not have any more: its work was not protected to the end.", c.name)
+		c.say(bad, " releases a lock that it did not have any more: its work was not protected to the end.")
 	default:
-		p.say(bad, c.name, "Client %s has released the lock, but too few nodes confirm it: %s. The others drop the key when its time is over.",
-			c.name, said)
+		c.say(bad, " has released the lock, but too few nodes confirm it: %s. "+
+			"The others drop the key when its time is over.", said)
 	}
 }
 
-// check looks whether the lock has ended. The caller has p.mu.
+// check looks whether the lock has ended.
 func (c *client) check(now time.Time) {
 	if c.lock == nil || c.lock.Err() == nil {
 		return
 	}
-	p, err := c.st.p, c.lock.Err()
+	err := c.lock.Err()
 	if c.awake != nil {
 		if !c.overdue {
-			c.ended = c.lock.Until()
-			p.say(bad, c.name, "Client %s's lock has ended: its time is over. %s is suspended, and does not know.", c.name, c.name)
+			c.ended, c.overdue = c.lock.Until(), true
+			c.say(bad, "'s lock has ended: its time is over. %s is suspended, and does not know.", c.name)
 		}
-		c.overdue = true
 		return
 	}
 	wasKept, overdue := c.keeping != nil, c.overdue
@@ -307,10 +272,10 @@ func (c *client) check(now time.Time) {
 	switch {
 	case overdue || now.Sub(c.woke) < lookEvery*2: // resume has said so.
 	case errors.Is(err, redlock.ErrExpired) && wasKept:
-		p.say(bad, c.name, "Client %s's lock has ended: no majority has extended it in time. It must stop its work.", c.name)
+		c.say(bad, "'s lock has ended: no majority has extended it in time. It must stop its work.")
 	case errors.Is(err, redlock.ErrExpired):
-		p.say(info, c.name, "Client %s's lock has ended, as its time is over. The nodes drop its key by themselves.", c.name)
+		c.say(info, "'s lock has ended, as its time is over. The nodes drop its key by themselves.")
 	default:
-		p.say(bad, c.name, "Client %s has lost its lock: a majority says that the key is gone or another's. It must stop its work.", c.name)
+		c.say(bad, " has lost its lock: a majority says that the key is gone or another's. It must stop its work.")
 	}
 }

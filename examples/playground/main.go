@@ -7,9 +7,9 @@
 // needs nothing but Go. Locks last for some seconds, so that one can watch them end.
 //
 // Four clients, each with a Redlock of its own as four processes have, want one resource. What they do is in client.go,
-// and reads like a program of yours. What happens to nodes is in node.go. stories.go has what plays by itself, and
-// tell.go plays it. What the page is told is in view.go, how it shows that in page/page.js (cards) and page/lanes.js;
-// what has happened is in record.go and hear.go.
+// and reads like a program of yours. What happens to nodes is in node.go, what plays by itself in stories.go. What the
+// page is told is in serve.go, how it shows that in page/page.js (cards) and page/lanes.js; what has happened is in
+// record.go and hear.go.
 package main
 
 import (
@@ -21,17 +21,16 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/signal"
 	"time"
+
+	examples "github.com/seed6c881748/redlock/examples/internal/stage"
 )
 
 func main() {
 	addr := flag.String("addr", "127.0.0.1:0", "where the page is served; port 0 takes a free one")
 	ttl := flag.Duration("ttl", 8*time.Second, "how long a lock lasts")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	context.AfterFunc(ctx, stop) // A second Ctrl-C kills.
-	if err := run(ctx, *addr, *ttl, os.Stdout); err != nil {
+	if err := run(examples.Interruptible(), *addr, *ttl, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "playground:", err)
 		os.Exit(1)
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
@@ -27,74 +28,63 @@ const (
 	delayed = "delayed"
 )
 
-// faults are what can be done to a node. All of them have p.mu.
-var faults = map[string]func(n *node) error{
-	"kill":    (*node).kill,
-	"restart": (*node).restart,
-	"freeze":  (*node).freeze,
-	"thaw":    (*node).thaw,
-	"delay":   func(n *node) error { return n.delay(true) },
-	"hurry":   func(n *node) error { return n.delay(false) },
-	"empty":   (*node).empty,
+// A deed is what can be done to a node.
+type deed struct {
+	fault string                        // what the node has then
+	do    func(*testcluster.Node) error // nil: only its messages become slower or faster
+	kind  string                        // of the sentence
+	says  string                        // behind the node's name
+	left  bool                          // it says how many nodes answer, too
 }
 
-func (n *node) kill() error {
-	if !n.become(down) {
-		return nil
-	}
-	if err := n.server.Stop(); err != nil {
-		return err
-	}
-	n.st.p.say(fault, "", "Node %s was killed. %s", n.name, n.st.left())
-	return nil
+// deeds are all of them but empty.
+var deeds = map[string]deed{
+	"kill": {fault: down, do: (*testcluster.Node).Stop, kind: fault, says: " was killed.", left: true},
+	"restart": {do: restart, kind: info, says: " was restarted. It has kept its keys, " +
+		"as a server does that writes each of them to its disk."},
+	"freeze": {fault: frozen, do: (*testcluster.Node).Hang, kind: fault, left: true,
+		says: " is frozen: it is connected, and answers nobody."},
+	"thaw": {do: (*testcluster.Node).Resume, kind: info, says: " goes on, and works off what it was sent meanwhile."},
+	"delay": {fault: delayed, kind: fault, says: " is slow: an answer takes more than a second. " +
+		"Nobody waits for it who has a majority without it."},
+	"hurry": {kind: info, says: " is as fast as before."},
 }
 
 // restart brings a node back with its keys, as a server with appendfsync always does.
-func (n *node) restart() error {
-	if err := n.server.Restart(true); err != nil {
-		return err
-	}
-	n.become("")
-	n.setDelay()
-	kept := "It has kept its keys, as a server does that writes each of them to its disk."
-	if n.st.p.quarantine {
-		kept += " Clients cannot know that, so it is in quarantine."
-	}
-	n.st.p.say(info, "", "Node %s was restarted. %s", n.name, kept)
-	return nil
-}
+func restart(n *testcluster.Node) error { return n.Restart(true) }
 
-func (n *node) freeze() error {
-	if !n.become(frozen) {
+// suffer has something be done to the node. The caller has p.mu, as that of empty has.
+func (n *node) suffer(d deed) error {
+	if n.fault == d.fault {
 		return nil
 	}
-	if err := n.server.Hang(); err != nil {
-		return err
+	if d.do != nil {
+		if err := d.do(n.server); err != nil {
+			return err
+		}
 	}
-	n.st.p.say(fault, "", "Node %s is frozen: it is connected, and answers nobody. %s", n.name, n.st.left())
+	restarted := n.fault == down
+	n.become(d.fault)
+	says := d.says
+	if d.left {
+		says += " " + n.st.left()
+	}
+	if restarted && n.st.quarantine {
+		says += " Clients cannot know that, so it is in quarantine."
+	}
+	n.say(d.kind, "%s", says)
 	return nil
 }
 
-func (n *node) thaw() error {
-	n.become("")
-	n.setDelay()
-	if err := n.server.Resume(); err != nil {
-		return err
-	}
-	n.st.p.say(info, "", "Node %s goes on, and works off what it was sent meanwhile.", n.name)
-	return nil
+// say says something of the node: the text goes on behind its name.
+func (n *node) say(kind, format string, args ...any) {
+	n.st.p.say(kind, "", "Node "+n.name+format, args...)
 }
 
-func (n *node) delay(on bool) error {
-	if on {
-		n.become(delayed)
-		n.st.p.say(fault, "", "Node %s is slow: an answer takes more than a second. Nobody waits for it who has a majority without it.", n.name)
-	} else {
-		n.become("")
-		n.st.p.say(info, "", "Node %s is as fast as before.", n.name)
-	}
+// become sets the node's fault.
+func (n *node) become(fault string) {
+	n.fault, n.st.disturbed = fault, time.Now()
 	n.setDelay()
-	return nil
 }
 
 // setDelay is what a message to or from the node takes.
@@ -118,44 +108,24 @@ func (n *node) empty() error {
 		return err
 	}
 	n.become("")
-	n.setDelay()
 	n.emptied = true
 	st.readKeys()
-	left, cure := st.nodesOf(whose), ""
-	if st.p.quarantine {
-		cure = " It is in quarantine now, and grants nothing until all that it may have forgotten has ended."
-	}
-	switch {
-	case whose == "":
-		st.p.say(fault, "", "Node %s was restarted without its keys. It had none of the lock's.%s", n.name, cure)
-	case st.client(whose).state() != "holds":
-		st.p.say(fault, "", "Node %s was restarted without its keys. It had one of client %s, which does not have the lock.%s",
-			n.name, whose, cure)
-	case len(left) >= need:
-		st.p.say(fault, "", "Node %s was restarted without its keys: it has forgotten that client %s has the lock. %s still %s.%s",
-			n.name, whose, capital(nodesText(left)), verb(left, "knows", "know"), cure)
-	default:
-		st.p.say(fault, "", "Node %s was restarted without its keys: it has forgotten that client %s has the lock. %s still %s, "+
-			"which is no majority.%s", n.name, whose, capital(nodesText(left)), verb(left, "knows", "know"), cure)
-	}
-	return nil
-}
-
-// become sets the node's fault, and reports whether it had another one.
-func (n *node) become(state string) bool {
-	changed := n.fault != state
-	n.fault, n.st.disturbed = state, time.Now()
-	return changed
-}
-
-// nodesOf are the nodes that have a client's key.
-func (st *stage) nodesOf(client string) (names []string) {
-	for _, n := range st.nodes {
-		if client != "" && n.holder == client {
-			names = append(names, n.name)
+	had := "It had none of the lock's."
+	if whose != "" && st.client(whose).state() == "holds" {
+		left := st.nodesOf(whose)
+		had = fmt.Sprintf("It has forgotten that client %s has the lock. %s still %s",
+			whose, capital(nodesText(left)), verb(left, "knows.", "know."))
+		if len(left) < need {
+			had = strings.TrimSuffix(had, ".") + ", which is no majority."
 		}
+	} else if whose != "" {
+		had = "It had one of client " + whose + ", which does not have the lock."
 	}
-	return names
+	if st.quarantine {
+		had += " It is in quarantine now, and grants nothing until all that it may have forgotten has ended."
+	}
+	n.say(fault, " was restarted without its keys. %s", had)
+	return nil
 }
 
 // left says how many nodes answer, and what that means. A node in quarantine answers, but grants nothing.
@@ -170,8 +140,6 @@ func (st *stage) left() string {
 		return count(up) + " of five answer" + of + ". Three are enough."
 	case grant == need:
 		return count(up) + " of five answer" + of + ", which is just enough: no other node may fail."
-	case up == 0:
-		return "No node answers: nobody can get or extend the lock."
 	case up >= need:
 		return count(up) + " of five answer" + of + ", and three have to grant a lock: nobody can get it."
 	default:
@@ -179,44 +147,37 @@ func (st *stage) left() string {
 	}
 }
 
-// with are the nodes with a fault, or with none.
-func (st *stage) with(fault string) (names []string) {
+// those are the nodes for which it is so.
+func (st *stage) those(so func(n *node) bool) (names []string) {
 	for _, n := range st.nodes {
-		if n.fault == fault {
+		if so(n) {
 			names = append(names, n.name)
 		}
 	}
 	return names
+}
+
+// nodesOf are the nodes that have a client's key.
+func (st *stage) nodesOf(client string) []string {
+	return st.those(func(n *node) bool { return client != "" && n.holder == client })
+}
+
+// with are the nodes with a fault, or with none.
+func (st *stage) with(fault string) []string {
+	return st.those(func(n *node) bool { return n.fault == fault })
 }
 
 // emptied are the nodes that have lost their keys on this stage.
-func (st *stage) emptied() (names []string) {
-	for _, n := range st.nodes {
-		if n.emptied {
-			names = append(names, n.name)
-		}
-	}
-	return names
+func (st *stage) emptied() []string {
+	return st.those(func(n *node) bool { return n.emptied })
 }
 
 // abstainers are the nodes that answer, but are in quarantine.
-func (st *stage) abstainers() (names []string) {
-	for _, n := range st.nodes {
-		if n.answers() && !n.abstains.IsZero() {
-			names = append(names, n.name)
-		}
-	}
-	return names
+func (st *stage) abstainers() []string {
+	return st.those(func(n *node) bool { return n.answers() && !n.abstains.IsZero() })
 }
-
-func (n *node) answers() bool { return n.fault == "" || n.fault == delayed }
 
 // up is how many nodes answer.
-func (st *stage) up() (n int) {
-	for _, node := range st.nodes {
-		if node.answers() {
-			n++
-		}
-	}
-	return n
-}
+func (st *stage) up() int { return len(st.those((*node).answers)) }
+
+func (n *node) answers() bool { return n.fault == "" || n.fault == delayed }

@@ -37,7 +37,6 @@ type playground struct {
 	st         *stage
 	rec        recorder
 	auto, slow bool
-	quarantine bool
 	story      *telling // nil: none is told
 }
 
@@ -81,7 +80,7 @@ func (p *playground) do(what string) error {
 		return nil
 	case "reset":
 		p.stopStory()
-		return p.startOver(p.has(&p.quarantine))
+		return p.startOver(p.stage().quarantine)
 	case "quarantine":
 		p.stopStory()
 		return p.startOver(whom == "on")
@@ -100,8 +99,13 @@ func (p *playground) act(verb, whom string) error {
 		return nil
 	}
 	for _, n := range p.st.nodes {
-		if f := faults[verb]; f != nil && n.name == whom {
-			return f(n)
+		if n.name != whom {
+			continue
+		}
+		if d, found := deeds[verb]; found {
+			return n.suffer(d)
+		} else if verb == "empty" {
+			return n.empty()
 		}
 	}
 	for _, c := range p.st.clients {
@@ -111,12 +115,6 @@ func (p *playground) act(verb, whom string) error {
 		}
 	}
 	return errUnknown
-}
-
-func (p *playground) has(flag *bool) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return *flag
 }
 
 // startOver replaces the stage: an option of all clients has changed, or somebody wants to begin anew.
@@ -130,7 +128,7 @@ func (p *playground) startOver(quarantine bool) error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.st, p.quarantine, p.auto = st, quarantine, false
+	p.st, p.auto = st, false
 	p.rec.clear()
 	if quarantine {
 		p.say(info, "", "Everything starts over, with quarantine: a node that has lost its keys grants no lock for %s.",
@@ -151,7 +149,7 @@ var switches = map[string]func(st *stage, on bool){
 }
 
 // options are those of every client.
-func (p *playground) options(c *client, quarantine bool) []redlock.Option {
+func (p *playground) options(c *client) []redlock.Option {
 	opts := []redlock.Option{
 		redlock.WithOwner(c.name), // The nodes show this name with the key.
 		redlock.WithFencing(),
@@ -162,7 +160,7 @@ func (p *playground) options(c *client, quarantine bool) []redlock.Option {
 		redlock.WithConnectTimeout(nodeTimeout),
 		redlock.WithHook(c.hear),
 	}
-	if quarantine {
+	if c.st.quarantine {
 		opts = append(opts, redlock.WithQuarantine(p.ttl))
 	}
 	return opts

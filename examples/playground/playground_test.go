@@ -103,7 +103,7 @@ func TestLockWaitRelease(t *testing.T) {
 		p.says("Client B's lock has ended, as its time is over.")
 		require.Equal(t, ".....", p.keys())
 		p.press("lock C", "lock D", "giveup D")
-		p.says("Client D gives up, and leaves the line.")
+		p.says("Client D gives up")
 		require.ErrorIs(t, p.do("kill 6"), errUnknown)
 		require.ErrorIs(t, p.do("story none"), errUnknown)
 	})
@@ -140,7 +140,7 @@ func TestAReleaseNamesThoseThatAnswered(t *testing.T) {
 		p.mu.Unlock()
 		require.Len(t, granted, need)
 		p.press("kill "+granted[0], "kill "+granted[1], "release A")
-		p.says("Client A has released the lock: " + nodesText(p.st.with("")) + " have deleted its key.")
+		p.says("Client A has released the lock: " + nodesText(p.st.with("")) + " deleted its key.")
 	})
 }
 
@@ -172,57 +172,28 @@ func TestASuspendedWaiterHoldsUpNobody(t *testing.T) {
 	})
 }
 
-func TestNodesForget(t *testing.T) {
-	inBubble(t, func(p *player) {
-		p.press("lock A", "empty 1", "empty 2")
-		p.says("it has forgotten that client A has the lock. Nodes 2, 3, 4 and 5 still know", "Nodes 3, 4 and 5 still know")
-		p.press("empty 3")
-		p.says("it has forgotten that client A has the lock. Nodes 4 and 5 still know, which is no majority.")
-		p.press("lock B")
-		p.says("Two clients have the lock! Nodes 1, 2 and 3 said yes to client B", "three of five nodes know nothing of A")
-		require.Equal(t, "AB", p.holders())
-		v, _ := p.look()
-		require.True(t, slices.ContainsFunc(v.Spans, func(s span) bool { return s.Lane == "all" && s.What == "two holders" }))
-
-		p.press("quarantine on", "lock A", "empty 1", "empty 2", "empty 3", "lock B")
-		p.says("It is in quarantine now", "Client B must wait: ", " in quarantine for another ")
-		for p.holders() == "A" {
-			time.Sleep(lookEvery)
-		}
-		time.Sleep(5 * time.Second)
-		require.Equal(t, "B", p.holders())
-	})
-}
-
-// Each story ends by itself, and as it says.
-func TestStories(t *testing.T) {
-	for name, want := range map[string][]string{
-		"majority":   {"Client A has the lock", "Client A has extended", "Client B has the lock: nodes 1, 2 and 3 ", "Client B cannot extend", "Client B's lock has ended", "Client C gets no lock", "Client C has the lock"},
-		"suspended":  {"Client A is suspended", "Client B has the lock", "Client B writes", "Client A goes on. Its lock has ended, and client B has it now", "Client A's write is refused"},
-		"forgotten":  {"Nodes 4 and 5 still know, which is no majority", "Two clients have the lock!"},
-		"quarantine": {"Client B must wait", "Client A's lock has ended", "Client B has the lock"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, func(p *player) {
-				require.NoError(t, p.do("story "+name))
-				start := time.Now()
-				for p.isTold() {
-					time.Sleep(time.Second)
-					if name != "forgotten" {
-						require.LessOrEqual(t, len(p.holders()), 1)
-					}
-				}
-				t.Log("took", time.Since(start))
-				require.Less(t, time.Since(start), 2*time.Minute)
-				p.says(append(want, "That was")...)
-			})
-		})
-	}
-}
-
-// What is shown while a story is told is so as long as it is shown: what comes next has not come, and what is said is so.
-// That holds for locks of any length, slow or not, even where the story cannot go on.
+// Each story ends by itself, and as it says. What is shown while it is told is so as long as it is shown: what comes next
+// has not come, and what is said is so. That holds for locks of any length, slow or not, even where the story cannot go on.
 func TestStoriesShowWhatIsSo(t *testing.T) {
+	ends := map[string][]string{
+		"majority": {
+			"Client A has the lock", "Client A has extended", "Client B has the lock: nodes 1, 2 and 3 ", "Client B cannot extend",
+			"Client B's lock has ended", "Client C gets no lock", "Client C has the lock",
+		},
+		"suspended": {
+			"Client A is suspended", "Client B has the lock", "Client B writes",
+			"Client A goes on. Its lock has ended, and client B has it now", "Client A's write is refused",
+		},
+		"forgotten": {
+			"It has forgotten that client A has the lock. Nodes 2, 3, 4 and 5 still know",
+			"Nodes 4 and 5 still know, which is no majority",
+			"Two clients have the lock! Nodes 1, 2 and 3 said yes to client B", "three of five nodes know nothing of A",
+		},
+		"quarantine": {
+			"It is in quarantine now", "Client B must wait", " abstained, in quarantine",
+			"Client A's lock has ended", "Client B has the lock",
+		},
+	}
 	for _, s := range stories {
 		for _, ttl := range []time.Duration{time.Second, 8 * time.Second, 20 * time.Second} {
 			if ttl == 20*time.Second && testing.Short() && testcluster.RaceEnabled {
@@ -230,29 +201,43 @@ func TestStoriesShowWhatIsSo(t *testing.T) {
 			}
 			t.Run(fmt.Sprintf("%s %v", s.name, ttl), func(t *testing.T) {
 				inBubbleFor(t, ttl, func(p *player) {
-					if ttl == 8*time.Second {
+					if ttl == 20*time.Second {
 						p.press("slow on")
 					}
 					require.NoError(t, p.do("story "+s.name))
-					for last, since := "", time.Now(); p.isTold(); time.Sleep(lookEvery / 4) {
-						v, _ := p.look()
-						if v.Story == nil {
-							break
-						}
-						require.Positive(t, v.Story.Step)
-						require.LessOrEqual(t, v.Story.Step, v.Story.Of)
-						require.NotEmpty(t, v.Story.Text)
-						if v.Story.Text != last {
-							last, since = v.Story.Text, time.Now()
-						}
-						if p.shows(last) {
-							since = time.Now()
-						}
-						// The story notices at its next look.
-						require.Less(t, time.Since(since), lookEvery, "not so any more: %q", last)
+					both := p.watch()
+					if ttl == 8*time.Second {
+						p.says(append(ends[s.name], "That was")...)
 					}
+					if s.name != "forgotten" {
+						require.Zero(t, both, "two clients had the lock")
+					}
+					require.InDelta(t, both.Seconds(), p.st.two().Seconds(), 0.3)
 				})
 			})
+		}
+	}
+}
+
+// watch looks at what a story shows until it ends, and returns for how long two clients had the lock.
+func (p *player) watch() (both time.Duration) {
+	p.t.Helper()
+	const every = lookEvery / 4
+	for last, since := "", time.Now(); ; time.Sleep(every) {
+		v, _ := p.look()
+		if v.Story == nil {
+			return both
+		}
+		require.Positive(p.t, v.Story.Step)
+		require.LessOrEqual(p.t, v.Story.Step, v.Story.Of)
+		require.NotEmpty(p.t, v.Story.Text)
+		if v.Story.Text != last || p.shows(v.Story.Text) {
+			last, since = v.Story.Text, time.Now()
+		}
+		// The story notices at its next look.
+		require.Less(p.t, time.Since(since), lookEvery, "not so any more: %q", last)
+		if len(p.holders()) > 1 {
+			both += every
 		}
 	}
 }
@@ -263,11 +248,6 @@ func (p *player) shows(text string) bool {
 	defer p.mu.Unlock()
 	w := &witness{t: p.t, p: p.playground, st: p.st}
 	return w.shown(text)
-}
-
-func (p *player) isTold() bool {
-	v, _ := p.look()
-	return v.Story != nil
 }
 
 // Whatever is going on, a new start ends it.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -58,6 +59,8 @@ const (
 	markFenced = "no write"
 )
 
+const twoHolders = "two holders"
+
 type recorder struct {
 	log     []sentence
 	spans   []span
@@ -95,19 +98,6 @@ func (p *playground) say(kind, who, format string, args ...any) {
 	}
 }
 
-// sayOnce says nothing if it is what was said of the client last.
-func (p *playground) sayOnce(kind, who, text string) {
-	for _, s := range slices.Backward(p.rec.log) {
-		if s.Who == who {
-			if s.Text == text {
-				return
-			}
-			break
-		}
-	}
-	p.say(kind, who, "%s", text)
-}
-
 func (p *playground) mark(c *client, what string, votes []vote) *mark {
 	p.rec.marks = append(p.rec.marks, mark{N: p.rec.add(), Lane: c.name, What: what, At: p.now(), Votes: votes})
 	return &p.rec.marks[len(p.rec.marks)-1]
@@ -143,7 +133,6 @@ func (p *playground) markRound(c *client, e redlock.Event, votes []vote) {
 
 // record brings the lanes up to date.
 func (st *stage) record() {
-	st.noteTwo()
 	r, now := &st.p.rec, st.p.now()
 	for _, n := range st.nodes {
 		what := n.fault
@@ -163,7 +152,7 @@ func (st *stage) record() {
 	}
 	both := ""
 	if len(st.holders()) > 1 {
-		both = "two holders"
+		both = twoHolders
 	}
 	r.be("all", "fault", both, now)
 	old := now - remembered.Milliseconds()
@@ -186,12 +175,13 @@ func (r *recorder) be(lane, row, what string, now int64) {
 	}
 }
 
-// noteTwo notes for how long two clients have the lock.
-func (st *stage) noteTwo() {
-	switch two := len(st.holders()) > 1; {
-	case two && st.twoSince.IsZero():
-		st.twoSince = time.Now()
-	case !two && !st.twoSince.IsZero():
-		st.two, st.twoSince = st.two+time.Since(st.twoSince), time.Time{}
+// two is for how long two clients have had the lock.
+func (st *stage) two() (long time.Duration) {
+	now := st.p.now()
+	for _, s := range st.p.rec.spans {
+		if s.What == twoHolders {
+			long += time.Duration(cmp.Or(s.To, now)-s.From) * time.Millisecond
+		}
 	}
+	return long
 }

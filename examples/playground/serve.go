@@ -84,3 +84,94 @@ func (p *playground) events(w http.ResponseWriter, req *http.Request) {
 		}
 	}
 }
+
+// A view is all that the page is told, anew whenever something has changed.
+type view struct {
+	Now        int64        `json:"now"`
+	TTL        int64        `json:"ttl"`
+	Auto       bool         `json:"auto"`
+	Slow       bool         `json:"slow"`
+	Quarantine bool         `json:"quarantine"`
+	Story      *storyView   `json:"story"`
+	Nodes      []nodeView   `json:"nodes"`
+	Clients    []clientView `json:"clients"`
+	Register   registerView `json:"register"`
+	Stories    []storyView  `json:"stories"`
+	Log        []sentence   `json:"log"`
+	Spans      []span       `json:"spans"`
+	Marks      []mark       `json:"marks"`
+}
+
+type nodeView struct {
+	Name     string `json:"name"`
+	Fault    string `json:"fault"`
+	Holder   string `json:"holder"`
+	Expires  int64  `json:"expires"`
+	Abstains int64  `json:"abstains"` // until when; 0: it does not
+}
+
+type clientView struct {
+	Name      string `json:"name"`
+	State     string `json:"state"`
+	Suspended bool   `json:"suspended"`
+	Kept      bool   `json:"kept"`
+	Until     int64  `json:"until"` // of its lock; 0: it has none
+	Fence     string `json:"fence"`
+}
+
+type registerView struct {
+	Writes int    `json:"writes"`
+	By     string `json:"by"`
+	Fence  string `json:"fence"`
+}
+
+type storyView struct {
+	Name  string `json:"name"`
+	Title string `json:"title"`
+	About string `json:"about,omitempty"`
+	Step  int    `json:"step,omitempty"`
+	Of    int    `json:"of,omitempty"`
+	Text  string `json:"text,omitempty"`
+}
+
+// look returns what there is to see now, and a channel that is closed when something happens.
+func (p *playground) look() (view, <-chan struct{}) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	st := p.st
+	st.record()
+	v := view{
+		Now: p.now(), TTL: p.ttl.Milliseconds(), Auto: p.auto, Slow: p.slow, Quarantine: st.quarantine,
+		Log:   append([]sentence{}, p.rec.log...),
+		Spans: append([]span{}, p.rec.spans...),
+		Marks: append([]mark{}, p.rec.marks...),
+	}
+	for _, n := range st.nodes {
+		nv := nodeView{Name: n.name, Fault: n.fault, Holder: n.holder, Abstains: p.at(n.abstains)}
+		if n.holder != "" {
+			nv.Expires = p.at(n.expires)
+		}
+		v.Nodes = append(v.Nodes, nv)
+	}
+	for _, c := range st.clients {
+		cv := clientView{Name: c.name, State: c.state(), Suspended: c.awake != nil, Kept: c.keeping != nil}
+		if c.lock != nil {
+			cv.Until = p.at(c.lock.Until().Add(time.Millisecond)) // Rounded up.
+		}
+		if c.fence != 0 {
+			cv.Fence = p.fenceText(c.fence)
+		}
+		v.Clients = append(v.Clients, cv)
+	}
+	v.Register = registerView{Writes: st.writes, By: st.wrote}
+	if seen := st.guard.Seen(); seen != 0 {
+		v.Register.Fence = p.fenceText(seen)
+	}
+	for _, s := range stories {
+		v.Stories = append(v.Stories, storyView{Name: s.name, Title: s.title, About: s.about})
+	}
+	if t := p.story; t != nil {
+		v.Story = &storyView{Name: t.name, Title: t.title, Step: t.step, Of: len(t.steps), Text: t.text}
+	}
+	return v, p.rec.changed
+}

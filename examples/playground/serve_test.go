@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	_ "embed"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -12,6 +13,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/test/testkit"
 )
 
 func TestServe(t *testing.T) {
@@ -62,4 +65,24 @@ func request(t *testing.T, method, url, origin string) *http.Response {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = answer.Body.Close() })
 	return answer
+}
+
+// harness presses the page's buttons.
+//
+//go:embed testdata/harness.html
+var harness []byte
+
+func TestPageInABrowser(t *testing.T) {
+	chromium := testkit.Chromium(t)
+	p, err := open(t.Context(), settings{ttl: time.Minute, pause: 100 * time.Millisecond})
+	require.NoError(t, err)
+	defer p.close()
+	harness := testkit.NewHarness(t, p.handler(), harness, make(chan struct{}))
+	_, console := chromium(t, false, "--window-size=1200,900", "--dump-dom", harness.URL+"?play")
+	assert.Equal(t, []string{
+		"5 nodes, 4 clients, 4 stories", "buttons as large as a finger", "Client A has the lock", "5 keys", "votes of 5 nodes", "Three of five answer",
+		"Only two of five answer", "Client B gets no lock", "restarted", "Client C has the lock", "Client B must wait", "suspended", "goes on", "Client B has the lock",
+		"no wider than a phone", "buttons as large as a finger there", "story told", "from its first step on", "story stopped",
+	}, harness.Seen())
+	assert.Empty(t, console)
 }

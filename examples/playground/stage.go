@@ -2,23 +2,27 @@ package main
 
 import (
 	"context"
+	"io"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/seed6c881748/redlock/internal/testcluster"
+	examples "github.com/seed6c881748/redlock/examples/internal/stage"
 	"github.com/seed6c881748/redlock/redlock"
 )
 
 // A stage is five nodes, four clients and a register, from one start to the next.
 type stage struct {
+	*examples.Stage
+
 	p       *playground
 	ctx     context.Context //nolint:containedctx // It ends with the stage.
 	cancel  context.CancelFunc
 	wg      sync.WaitGroup
-	cluster *testcluster.Cluster
 	nodes   []*node
 	clients []*client
+
+	quarantine bool // the clients' option; it is the same from the start to the end
 
 	// The register stands for what the lock protects. It refuses fences that are smaller than one that it has seen.
 	guard   redlock.Guard
@@ -26,9 +30,7 @@ type stage struct {
 	wrote   string // who wrote last
 	refused string // whose write was refused last
 
-	disturbed time.Time     // when a node last got a fault, or lost it
-	two       time.Duration // for how long two clients have had the lock; what goes on is not in it
-	twoSince  time.Time     // since when two have it; zero: at most one does
+	disturbed time.Time // when a node last got a fault, or lost it
 
 	stopAuto context.CancelFunc
 }
@@ -36,24 +38,22 @@ type stage struct {
 var clientNames = []string{"A", "B", "C", "D"}
 
 func newStage(p *playground, quarantine bool) (*stage, error) {
-	cluster, err := testcluster.NewBubble(5)
+	shared, err := examples.Open(io.Discard)
 	if err != nil {
 		return nil, err
 	}
-	st := &stage{p: p, cluster: cluster}
+	st := &stage{Stage: shared, p: p, quarantine: quarantine}
 	st.ctx, st.cancel = context.WithCancel(p.ctx)
-	for i, server := range cluster.Nodes {
+	for i, server := range st.Nodes {
 		st.nodes = append(st.nodes, &node{st: st, name: string(rune('1' + i)), server: server})
 	}
-	for _, name := range clientNames {
-		c, err := newClient(st, name, quarantine)
-		if err != nil {
-			st.close()
-			return nil, err
+	err = examples.Try(func() {
+		for _, name := range clientNames {
+			st.clients = append(st.clients, newClient(st, name))
 		}
-		st.clients = append(st.clients, c)
-	}
-	if err := st.meet(quarantine); err != nil {
+		examples.Must(st.meet())
+	})
+	if err != nil {
 		st.close()
 		return nil, err
 	}
@@ -67,8 +67,8 @@ func newStage(p *playground, quarantine bool) (*stage, error) {
 
 // meet has the clients connect, so that the first lock on the page is not slower than the others. New nodes would be in
 // quarantine, as nobody knows what they may have forgotten.
-func (st *stage) meet(quarantine bool) error {
-	if quarantine {
+func (st *stage) meet() error {
+	if st.quarantine {
 		names := make([]string, len(st.nodes))
 		for i, n := range st.nodes {
 			names[i] = n.server.Name()
@@ -91,28 +91,14 @@ func (st *stage) close() {
 		closing.Go(c.close)
 	}
 	closing.Wait()
-	for _, c := range st.clients {
-		for _, g := range c.gates {
-			g.Close()
-		}
-	}
 	st.wg.Wait()
-	_ = st.cluster.Close() // It ends all the same.
+	_ = st.Close(st.ctx) // It ends all the same.
 }
 
 // sleep reports whether the stage is still there after d.
 func (st *stage) sleep(d time.Duration) bool { return sleep(st.ctx, d) }
 
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
+func sleep(ctx context.Context, d time.Duration) bool { return examples.Sleep(ctx, d) == nil }
 
 // look compares what nodes and clients say with what is known of them, and records it.
 func (st *stage) look() {
@@ -150,7 +136,7 @@ func (st *stage) readKeys() {
 // abstaining says which nodes are in quarantine. A client knows what it has heard last, so that one that has not asked for
 // a while may not know that it is over.
 func (st *stage) abstaining() (all [5]bool) {
-	if !st.p.has(&st.p.quarantine) {
+	if !st.quarantine {
 		return all
 	}
 	var votes [5]bool
@@ -188,8 +174,6 @@ func (st *stage) slowDown(on bool) {
 	if on {
 		st.p.say(info, "", "In slow motion every message takes up to half a second, and longer from and to slow nodes: "+
 			"one sees the votes come in.")
-	} else if slow := st.with(delayed); len(slow) > 0 {
-		st.p.say(info, "", "Messages are fast again, but for those of %s.", nodesText(slow))
 	} else {
 		st.p.say(info, "", "Messages are fast again.")
 	}

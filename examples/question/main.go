@@ -12,7 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/seed6c881748/redlock/examples/internal/recipe"
+	"github.com/seed6c881748/redlock/examples/internal/stage"
 	"github.com/seed6c881748/redlock/redlock"
 )
 
@@ -21,7 +21,7 @@ const ttl = 5 * time.Second
 // A dealer deals questions. There is one in every process.
 type dealer struct {
 	r         *redlock.Redlock
-	questions *recipe.Store[string] // by round
+	questions *stage.Store[string] // by round
 	draw      func() string
 }
 
@@ -61,68 +61,46 @@ func (d *dealer) withoutLock(ctx context.Context, round string) (string, error) 
 	return q, d.questions.Set(ctx, round, q)
 }
 
-func main() { recipe.Main(tell) }
+func main() { stage.Main(tell) }
 
-func tell(ctx context.Context, s *recipe.Stage) error {
-	players, drawn, err := deal(s)
-	if err != nil {
-		return err
-	}
+func tell(ctx context.Context, s *stage.Stage) {
+	players, drawn := deal(s)
 	s.Say("Two players ask for the question of a round at once.")
 	for n := range 2 {
-		dealt, askErr := ask(players, func(d *dealer) (string, error) {
-			return d.withoutLock(ctx, fmt.Sprintf("unlocked %d", n))
-		})
-		if askErr != nil {
-			return askErr
-		}
+		dealt := ask(players, func(d *dealer) (string, error) { return d.withoutLock(ctx, fmt.Sprintf("unlocked %d", n)) })
 		s.Say("Without the lock, round %d: %s", n+1, strings.Join(dealt, " and "))
 	}
 	before := drawn.Load()
 	const rounds = 3
 	for n := range rounds {
-		dealt, askErr := ask(players, func(d *dealer) (string, error) {
-			return d.question(ctx, fmt.Sprintf("locked %d", n))
-		})
-		if askErr != nil {
-			return askErr
-		}
+		dealt := ask(players, func(d *dealer) (string, error) { return d.question(ctx, fmt.Sprintf("locked %d", n)) })
 		s.Say("With the lock, round %d: %s", n+1, strings.Join(dealt, " and "))
-		if dealt[0] != dealt[1] {
-			return errors.New("the players have different questions")
-		}
+		stage.Check(dealt[0] == dealt[1] && dealt[0] != "", "the players have different questions")
 	}
 	s.Say("%d questions were drawn for these %d rounds.", drawn.Load()-before, rounds)
-	return nil
+	stage.Check(drawn.Load()-before == rounds, "one question should be drawn for a round")
 }
 
 // deal returns two dealers, and how many questions they have drawn.
-func deal(s *recipe.Stage) ([]*dealer, *atomic.Int64, error) {
+func deal(s *stage.Stage) (dealers []*dealer, drawn *atomic.Int64) {
+	drawn = new(atomic.Int64)
+	questions := stage.NewStore[string](100 * time.Millisecond)
 	// The players wait for each other for a moment only: no reason to wait for long
 	// between two attempts.
-	clients, err := s.Clients(2, redlock.WithRetryCount(-1), redlock.WithRetryDelay(20*time.Millisecond))
-	if err != nil {
-		return nil, nil, err
-	}
-	var (
-		drawn     atomic.Int64
-		questions = recipe.NewStore[string](100 * time.Millisecond)
-		dealers   = make([]*dealer, len(clients))
-	)
-	for i, r := range clients {
-		dealers[i] = &dealer{r: r, questions: questions, draw: func() string {
+	for _, r := range s.Clients(2, redlock.WithRetryCount(-1), redlock.WithRetryDelay(20*time.Millisecond)) {
+		dealers = append(dealers, &dealer{r: r, questions: questions, draw: func() string {
 			return fmt.Sprintf("question %d", drawn.Add(1))
-		}}
+		}})
 	}
-	return dealers, &drawn, nil
+	return dealers, drawn
 }
 
 // ask has all players ask at once.
-func ask(players []*dealer, question func(d *dealer) (string, error)) ([]string, error) {
+func ask(players []*dealer, question func(d *dealer) (string, error)) []string {
 	dealt := make([]string, len(players))
-	errs := recipe.Together(len(players), func(i int) (err error) {
+	stage.Must(errors.Join(stage.Together(len(players), func(i int) (err error) {
 		dealt[i], err = question(players[i])
 		return err
-	})
-	return dealt, errors.Join(errs...)
+	})...))
+	return dealt
 }

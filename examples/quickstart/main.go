@@ -10,8 +10,8 @@
 //
 // compose.yaml starts three. The exit status is 0 only if everything went as told.
 //
-// Each act is a file of its own, act_….go, which begins with the code to copy. Here is how a
-// program makes its Redlock (open) and ends it (demo.close).
+// The acts are in act_….go. Here is how a program makes its Redlock (open) and ends it
+// (demo.close). Where an act says stage.Must(err), a program returns the error.
 package main
 
 import (
@@ -19,22 +19,15 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
-	"strings"
-	"sync"
 	"time"
 
+	"github.com/seed6c881748/redlock/examples/internal/stage"
 	"github.com/seed6c881748/redlock/redlock"
 )
 
 func main() {
-	if len(os.Args) == 2 && os.Args[1] == worker {
-		os.Exit(runWorker(os.Stdin, os.Stderr))
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	// The first Ctrl-C ends the demo in good order; a second one kills it.
-	context.AfterFunc(ctx, stop)
-	os.Exit(run(ctx, newPrinter(os.Stdout, styleOf(os.Stdout, os.Getenv)), os.Getenv("REDLOCK_NODES"), readTime))
+	p := newPrinter(os.Stdout, styleOf(os.Stdout, os.Getenv))
+	os.Exit(run(stage.Interruptible(), p, os.Getenv("REDLOCK_NODES"), readTime))
 }
 
 // readTime is a break before each act, for the reader.
@@ -58,13 +51,13 @@ func run(ctx context.Context, p *printer, addrs string, pause time.Duration) int
 
 // play starts the servers, plays all acts and closes everything again.
 func play(ctx context.Context, p *printer, addrs string, pause time.Duration) (err error) {
-	s, err := startServers(addrs) //nolint:contextcheck // The in-memory servers start at once and take no context.
+	s, err := startServers(addrs) //nolint:contextcheck // In-memory servers start at once and take no context.
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, s.close()) }()
+	defer func() { err = errors.Join(err, s.end(ctx)) }()
 	p.intro(s.describe())
-	d := &demo{servers: s, p: p, pause: pause}
+	d := &demo{servers: s, printer: p, pause: pause}
 	for name, process := range map[string]**redlock.Redlock{"alice": &d.alice, "bob": &d.bob, "carol": &d.carol} {
 		if *process, err = open(s.nodes(), s.prefix, name); err != nil {
 			return err
@@ -73,7 +66,7 @@ func play(ctx context.Context, p *printer, addrs string, pause time.Duration) (e
 	if err = errors.Join(d.acts(ctx), d.close(ctx)); err != nil {
 		return err
 	}
-	return s.checkEmpty(p)
+	return stage.Try(d.checkEmpty)
 }
 
 // open returns the Redlock of a process. One is enough for all its goroutines: they share its
@@ -102,9 +95,9 @@ type demo struct {
 	// Each of them has a Redlock of its own, as three processes have.
 	alice, bob, carol *redlock.Redlock
 
-	servers *servers
-	p       *printer
-	pause   time.Duration
+	*servers
+	*printer
+	pause time.Duration
 }
 
 // patience is how long anybody waits before the demo has failed. A node that was down for long
@@ -114,16 +107,51 @@ const patience = time.Minute
 // An act is a part of the story.
 type act struct {
 	title string
+	play  func(ctx context.Context)
 	calls []string // what it is about, as it stands in the act's code
-	play  func(ctx context.Context) error
-	kills bool // stops servers, which the demo does to its own only
+	kills bool     // stops servers, which the demo does to its own only
 }
 
 // program is all acts, in their order.
 func (d *demo) program() []act {
 	return []act{
-		d.actLock(), d.actTurns(), d.actLine(), d.actSeveral(), d.actDo(), d.actFence(), d.actRelease(),
-		d.actTwoDie(), d.actThirdDies(), d.actComeBack(),
+		{title: "One lock on several nodes", play: d.playLock, calls: []string{
+			`lock, err := alice.Lock(ctx, []string{"account:42"}, 5*time.Second)`,
+			`_, err = bob.TryLock(ctx, []string{"account:42"}, 5*time.Second)`,
+			`err = lock.Unlock(ctx)`,
+		}},
+		{title: "Three processes take turns", play: d.playTurns, calls: []string{
+			`err := r.Do(ctx, []string{"account:42"}, 5*time.Second, func(…) error { … })`,
+		}},
+		{title: "Waiting in order", play: d.playLine, calls: []string{
+			`err := r.Do(ctx, []string{"account:42"}, 5*time.Second, func(…) error { … })`,
+		}},
+		{title: "Several resources at once", play: d.playSeveral, calls: []string{
+			`lock, err := alice.Lock(ctx, []string{"account:1", "account:2"}, 5*time.Second)`,
+			`_, err = bob.TryLock(ctx, []string{"account:2", "account:3"}, 5*time.Second)`,
+		}},
+		{title: "A lock that is lost in the middle of the work", play: d.playDo, calls: []string{
+			`err := alice.Do(ctx, []string{"report"}, 1500*time.Millisecond, func(ctx …) error {`,
+			`	… <-ctx.Done() // context.Cause(ctx) says why`,
+			`})`,
+		}},
+		{title: "A writer that comes too late", play: d.playFence, calls: []string{
+			`first, err := alice.Lock(ctx, []string{"file:7"}, time.Second, redlock.WithFencing())`,
+			`err = file.Do(first.Fence(), func() error { … }) // file is a redlock.Guard`,
+		}},
+		{title: "A release by another process", play: d.playRelease, calls: []string{
+			`lock, err := alice.Lock(ctx, []string{"job:9"}, 30*time.Second)`,
+			`err = carol.Release(ctx, resources, token) // in the worker`,
+		}},
+		{title: "Two of five nodes die", play: d.playTwoDie, kills: true, calls: []string{
+			`err = lock.Extend(ctx, 10*time.Second)`,
+		}},
+		{title: "A third node dies", play: d.playThirdDies, kills: true, calls: []string{
+			`_, err := bob.TryLock(ctx, []string{"account:42"}, 5*time.Second)`,
+		}},
+		{title: "The nodes come back", play: d.playComeBack, kills: true, calls: []string{
+			`lock, err := alice.Lock(ctx, []string{"account:42"}, 5*time.Second)`,
+		}},
 	}
 }
 
@@ -131,25 +159,25 @@ func (d *demo) program() []act {
 func (d *demo) acts(ctx context.Context) error {
 	left := 0
 	for i, a := range d.program() {
-		if a.kills && d.servers.cluster == nil {
+		if a.kills && d.Stage == nil {
 			left++
 			continue
 		}
-		if err := sleep(ctx, d.pause); err != nil {
+		if err := stage.Sleep(ctx, d.pause); err != nil {
 			return err
 		}
-		d.p.act(i+1, a)
+		d.act(i+1, a)
 		playing, cancel := context.WithTimeout(ctx, patience)
-		err := a.play(playing)
+		err := stage.Try(func() { a.play(playing) })
 		cancel()
 		if err != nil {
 			return fmt.Errorf("act %d: %w", i+1, err)
 		}
 	}
 	if left > 0 {
-		d.p.heading("Left out")
-		d.p.say("%d acts in which nodes die, as the demo stops no servers but its own.", left)
-		d.p.say("Without REDLOCK_NODES it brings some, and plays these acts, too.")
+		d.heading("Left out")
+		d.say("%d acts in which nodes die, as the demo stops no servers but its own.", left)
+		d.say("Without REDLOCK_NODES it brings some, and plays these acts, too.")
 	}
 	return nil
 }
@@ -159,38 +187,14 @@ func (d *demo) acts(ctx context.Context) error {
 func (d *demo) close(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
-	d.p.heading("The end")
+	d.heading("The end")
 	all := []*redlock.Redlock{d.alice, d.bob, d.carol}
-	errs := make([]error, len(all))
-	var closing sync.WaitGroup
-	for i, r := range all {
-		closing.Go(func() { errs[i] = r.Close(ctx) })
-	}
-	closing.Wait()
-	if err := errors.Join(errs...); err != nil {
+	if err := errors.Join(stage.Together(len(all), func(i int) error { return all[i].Close(ctx) })...); err != nil {
 		return fmt.Errorf("closing did not end in time: %w", err)
 	}
 	if _, err := d.alice.TryLock(ctx, []string{"account:42"}, time.Second); !errors.Is(err, redlock.ErrClosed) {
 		return fmt.Errorf("a closed Redlock should refuse with ErrClosed: %w", err)
 	}
-	d.p.ok("Alice, Bob and Carol call Close, which sees to releases that are still on their way.")
+	d.ok("Alice, Bob and Carol call Close, which sees to releases that are still on their way.")
 	return nil
-}
-
-// sleep waits for d, or for the end of ctx.
-func sleep(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
-// wrong is the error of an act in which a call should have ended with want, and ended with err.
-func wrong(call string, err, want error) error {
-	if err == nil {
-		err = errors.New("it succeeded")
-	}
-	return fmt.Errorf("%s should fail because of %s: %w", call, strings.TrimPrefix(want.Error(), "redlock: "), err)
 }

@@ -14,25 +14,41 @@ import (
 )
 
 // A style says how the story looks.
-type style struct {
-	ok, no, up, down                 string // marks
-	bold, cyan, green, yellow, faint string // switch a colour on; empty without colours
-	reset                            string // switches all of them off
+type style int
+
+const (
+	plain   style = iota // for files and pipes
+	marks                // for a terminal whose user wants no colours
+	colours              // for a terminal
+)
+
+// The colours, as what switches each of them on.
+const (
+	bold   = "\x1b[1m"
+	cyan   = "\x1b[36m"
+	green  = "\x1b[32m"
+	yellow = "\x1b[33m"
+	faint  = "\x1b[2m"
+)
+
+// paint returns a text in a colour, if there are colours.
+func (s style) paint(colour, text string) string {
+	if s != colours {
+		return text
+	}
+	return colour + text + "\x1b[0m"
 }
 
-var (
-	// plain is for files and pipes.
-	plain = style{ok: "ok", no: "no", up: "up", down: "down"}
+// good and bad are marks, or else words.
+func (s style) good(word, mark string) string { return s.paint(green, s.mark(word, mark)) }
+func (s style) bad(word, mark string) string  { return s.paint(yellow, s.mark(word, mark)) }
 
-	// marks is for a terminal whose user wants no colours.
-	marks = style{ok: "✓", no: "✗", up: "●", down: "○"}
-
-	// colours is for a terminal.
-	colours = style{
-		ok: "✓", no: "✗", up: "●", down: "○",
-		bold: "\x1b[1m", cyan: "\x1b[36m", green: "\x1b[32m", yellow: "\x1b[33m", faint: "\x1b[2m", reset: "\x1b[0m",
+func (s style) mark(word, mark string) string {
+	if s == plain {
+		return word
 	}
-)
+	return mark
+}
 
 // styleOf returns the style for what is written to f; see https://no-color.org for NO_COLOR.
 func styleOf(f *os.File, env func(string) string) style {
@@ -66,49 +82,41 @@ func newPrinter(out io.Writer, s style) *printer {
 func (p *printer) act(number int, a act) {
 	p.heading(fmt.Sprintf("%d. %s", number, a.title))
 	for _, call := range a.calls {
-		p.print("   " + p.style.cyan + call + p.style.reset + "\n")
+		p.print("   " + p.style.paint(cyan, call) + "\n")
 	}
 	p.print("\n")
 }
 
 // intro prints what the story is about, and what its marks mean.
 func (p *printer) intro(servers string) {
-	s := &p.style
-	p.print(fmt.Sprintf("%sredlock%s: one lock over %s.\n", s.bold, s.reset, servers))
-	p.print(fmt.Sprintf("%s%s%s means done, %s%s%s refused, and rightly so. Each line begins with the time in s.\n",
-		s.green, s.ok, s.reset, s.yellow, s.no, s.reset))
+	p.print(fmt.Sprintf("%s: one lock over %s.\n", p.style.paint(bold, "redlock"), servers))
+	p.print(fmt.Sprintf("%s means done, %s refused, and rightly so. Each line begins with the time in s.\n",
+		p.style.good("ok", "✓"), p.style.bad("no", "✗")))
 }
 
 func (p *printer) heading(title string) {
-	p.print("\n" + p.style.bold + title + p.style.reset + "\n")
+	p.print("\n" + p.style.paint(bold, title) + "\n")
 }
 
 // ok says that something has succeeded.
-func (p *printer) ok(format string, args ...any) {
-	p.line(p.style.green+p.style.ok, format, args...)
-}
+func (p *printer) ok(format string, args ...any) { p.line(p.style.good("ok", "✓"), format, args...) }
 
 // no says that something has failed, and rightly so.
-func (p *printer) no(format string, args ...any) {
-	p.line(p.style.yellow+p.style.no, format, args...)
-}
+func (p *printer) no(format string, args ...any) { p.line(p.style.bad("no", "✗"), format, args...) }
 
 // say says something else.
-func (p *printer) say(format string, args ...any) {
-	p.line(strings.Repeat(" ", len([]rune(p.style.ok))), format, args...)
-}
+func (p *printer) say(format string, args ...any) { p.line(p.style.mark("  ", " "), format, args...) }
 
 // line prints a sentence and when it was said, in seconds since the start.
 func (p *printer) line(mark, format string, args ...any) {
-	s := &p.style
 	at := fmt.Sprintf("%6.3f", time.Since(p.start).Seconds())
-	p.print(s.faint + at + s.reset + "  " + mark + s.reset + "  " + fmt.Sprintf(format, args...) + "\n")
+	p.print(p.style.paint(faint, at) + "  " + mark + "  " + fmt.Sprintf(format, args...) + "\n")
 }
 
 // details prints lines about the sentence before.
 func (p *printer) details(lines ...string) {
-	indent := strings.Repeat(" ", len("12.345  ")+len([]rune(p.style.ok))+4)
-	p.print(p.style.faint + indent + strings.Join(lines, "\n"+indent) + p.style.reset + "\n")
+	indent := strings.Repeat(" ", len("12.345      ")) + p.style.mark("  ", " ")
+	p.print(p.style.paint(faint, indent+strings.Join(lines, "\n"+indent)) + "\n")
 }
 
 func (p *printer) print(s string) {
@@ -118,15 +126,15 @@ func (p *printer) print(s string) {
 	_, _ = io.WriteString(p.out, s)
 }
 
-// nodes prints which nodes are connected.
-func (p *printer) nodes(nodes []redlock.NodeStats) {
+// connected prints which nodes are.
+func (p *printer) connected(nodes []redlock.NodeStats) {
 	shown := make([]string, len(nodes))
 	for i, n := range nodes {
-		mark := p.style.green + p.style.up
+		mark := p.style.good("up", "●")
 		if !n.Up {
-			mark = p.style.yellow + p.style.down
+			mark = p.style.bad("down", "○")
 		}
-		shown[i] = n.Node + " " + mark + p.style.reset
+		shown[i] = n.Node + " " + mark
 	}
 	p.say("%s", strings.Join(shown, "   "))
 }
@@ -156,7 +164,7 @@ func (p *printer) failed(err error) {
 func ms(d time.Duration) string {
 	switch {
 	case d < 100*time.Microsecond:
-		return "less than 0.1ms"
+		return "<0.1ms"
 	case d < 10*time.Millisecond:
 		return fmt.Sprintf("%.1fms", d.Seconds()*1000)
 	default:

@@ -3,17 +3,13 @@ package main
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
+	"io"
 	"strings"
 
-	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/examples/internal/stage"
 	"github.com/seed6c881748/redlock/redlock"
 )
-
-// clusterSize is how many servers the demo brings. Five keep working while any two of them are
-// down.
-const clusterSize = 5
 
 // servers are what the demo locks on.
 type servers struct {
@@ -23,128 +19,68 @@ type servers struct {
 	// do not meet.
 	prefix string
 
-	// cluster has the demo's own servers. It is nil where they are somebody else's, which the
-	// demo must not stop. Programs outside this module cannot import its package and do not need
-	// it: they have addresses.
-	cluster *testcluster.Cluster
+	// Stage has the demo's own servers. It is nil where they are somebody else's, which the
+	// demo must not stop.
+	*stage.Stage
 }
 
 // startServers uses the servers at addrs, or else starts some.
-func startServers(addrs string) (*servers, error) {
-	s := &servers{prefix: "quickstart-" + rand.Text()[:8] + ":"}
-	if addrs = strings.TrimSpace(addrs); addrs != "" {
-		for entry := range strings.SplitSeq(addrs, ",") {
-			if strings.TrimSpace(entry) == "" {
-				s.addrs = append(s.addrs, "") // Of an unset variable: redlock.New refuses it.
-			}
-			s.addrs = append(s.addrs, strings.Fields(entry)...)
+func startServers(addrs string) (s *servers, err error) {
+	s = &servers{prefix: "quickstart-" + rand.Text()[:8] + ":"}
+	if addrs = strings.TrimSpace(addrs); addrs == "" {
+		s.Stage, err = stage.Open(io.Discard)
+		return s, err
+	}
+	for entry := range strings.SplitSeq(addrs, ",") {
+		if strings.TrimSpace(entry) == "" {
+			s.addrs = append(s.addrs, "") // Of an unset variable: redlock.New refuses it.
 		}
-		return s, nil
+		s.addrs = append(s.addrs, strings.Fields(entry)...)
 	}
-	var err error
-	if s.cluster, err = testcluster.StartEmbedded(clusterSize); err != nil {
-		return nil, fmt.Errorf("starting the in-memory servers: %w", err)
-	}
-	s.addrs = s.cluster.Addrs()
 	return s, nil
 }
 
 // describe says whose they are.
 func (s *servers) describe() string {
-	if s.cluster == nil {
+	if s.Stage == nil {
 		return fmt.Sprintf("%d Redis servers, those of REDLOCK_NODES, none of which is stopped", len(s.addrs))
 	}
-	return fmt.Sprintf("%d Redis servers, which are in memory, and some of which will die", len(s.addrs))
+	return fmt.Sprintf("%d Redis servers, which are in memory, and some of which will die", len(s.Nodes))
 }
 
 // nodes returns a node for each address. An address that makes no sense is reported by
-// redlock.New.
-func (s *servers) nodes() []redlock.Node {
-	nodes := make([]redlock.Node, len(s.addrs))
-	for i, addr := range s.addrs {
-		nodes[i] = redlock.NewNode(addr)
-		if s.cluster != nil {
-			// A node is named by its address unless it gets another name, which is easier to
-			// follow here than five random ports.
-			nodes[i].Name = s.cluster.Nodes[i].Name()
+// redlock.New. Servers in memory have none, but pools of connections.
+func (s *servers) nodes() (nodes []redlock.Node) {
+	if s.Stage != nil {
+		for _, n := range s.Nodes {
+			nodes = append(nodes, redlock.Node{Name: n.Name(), Pool: n.Pool()})
 		}
+	}
+	for _, addr := range s.addrs {
+		nodes = append(nodes, redlock.NewNode(addr))
 	}
 	return nodes
 }
 
-// kill makes servers die: their connections break and new ones are refused.
-func (s *servers) kill(nodes []*testcluster.Node) error {
-	for _, n := range nodes {
-		if err := n.Stop(); err != nil {
-			return fmt.Errorf("killing %s: %w", n.Name(), err)
-		}
-	}
-	return nil
-}
-
-// restart brings killed servers back. They have kept their data, as a real one must to come
-// back this soon: a node that forgot a lock would help a second client to get it as well. (See
-// redlock.WithQuarantine for nodes that do forget.)
-func (s *servers) restart(nodes []*testcluster.Node) error {
-	for _, n := range nodes {
-		if err := n.Restart(true); err != nil {
-			return fmt.Errorf("starting %s again: %w", n.Name(), err)
-		}
-	}
-	return nil
-}
-
-// forget deletes the key of a resource on all nodes that can be reached, as an operator with
-// redis-cli might.
-func (s *servers) forget(ctx context.Context, resource string) error {
-	var errs []error
-	for _, n := range s.nodes() {
-		if err := del(ctx, n, s.prefix+resource); err != nil {
-			errs = append(errs, fmt.Errorf("deleting a key at %s: %w", n.Name, err))
-		}
-	}
-	if len(errs) <= len(s.addrs)/2 { // One of the user's may be down.
-		return nil
-	}
-	return errors.Join(errs...)
-}
-
-func del(ctx context.Context, n redlock.Node, key string) error {
-	conn, err := n.Pool.GetContext(ctx)
-	if err != nil {
-		return err
-	}
-	_, err = conn.Do("DEL", key)
-	return errors.Join(err, conn.Close())
-}
-
 // checkEmpty fails if a server of the demo still stores a lock.
-func (s *servers) checkEmpty(p *printer) error {
-	if s.cluster == nil {
-		return nil
+func (d *demo) checkEmpty() {
+	if d.Stage == nil {
+		return
 	}
-	for _, n := range s.cluster.Nodes {
-		keys, err := n.Keys()
-		if err != nil {
-			return fmt.Errorf("reading %s: %w", n.Name(), err)
-		}
-		for _, resource := range resources {
-			if _, found := keys[s.prefix+resource]; found {
-				return fmt.Errorf("%s still has the key of %s, which was released", n.Name(), resource)
-			}
-		}
+	for _, resource := range resources {
+		holding := d.Holding(d.prefix + resource)
+		stage.Check(holding == 0, "%d nodes still have the key of %s, which was released", holding, resource)
 	}
-	p.ok("No node has a key of a lock left.")
-	return nil
+	d.ok("No node has a key of a lock left.")
 }
 
 // resources are all that the acts lock.
 var resources = []string{"account:1", "account:2", "account:3", "account:42", "file:7", "job:9", "report"}
 
-// close ends the demo's own servers.
-func (s *servers) close() error {
-	if s.cluster == nil {
+// end ends the demo's own servers.
+func (s *servers) end(ctx context.Context) error {
+	if s.Stage == nil {
 		return nil
 	}
-	return s.cluster.Close()
+	return s.Close(ctx)
 }

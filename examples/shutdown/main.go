@@ -7,14 +7,13 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"os/signal"
 	"sync"
 	"syscall"
 	"time"
 
-	"github.com/seed6c881748/redlock/examples/internal/recipe"
+	"github.com/seed6c881748/redlock/examples/internal/stage"
 	"github.com/seed6c881748/redlock/redlock"
 )
 
@@ -88,11 +87,11 @@ func job(ctx context.Context, r *redlock.Redlock, resource string, step, windDow
 }
 
 func main() {
-	recipe.Main(func(ctx context.Context, s *recipe.Stage) error {
+	stage.Main(func(ctx context.Context, s *stage.Stage) {
 		// This is all it takes in a main function.
 		stop, cancel := signal.NotifyContext(ctx, syscall.SIGTERM)
 		defer cancel()
-		return tell(ctx, s, stop, func() {
+		tell(ctx, s, stop, func() {
 			self, err := os.FindProcess(os.Getpid())
 			if err == nil {
 				err = self.Signal(syscall.SIGTERM)
@@ -107,21 +106,11 @@ func main() {
 // tell serves until stop ends, for which it calls terminate.
 //
 //nolint:revive // There are two contexts.
-func tell(ctx context.Context, s *recipe.Stage, stop context.Context, terminate func()) error {
-	r, err := s.Client()
-	if err != nil {
-		return err
-	}
+func tell(ctx context.Context, s *stage.Stage, stop context.Context, terminate func()) {
+	r := s.Client()
 	// Two jobs that run, and one that waits for the lock of another process.
 	names := []string{"reports", "mails", "backup"}
-	other, err := s.Client()
-	if err != nil {
-		return err
-	}
-	theirs, err := other.Lock(ctx, names[2:], ttl)
-	if err != nil {
-		return err
-	}
+	theirs := stage.Got(s.Client().Lock(ctx, names[2:], ttl))
 	s.Say("Two jobs work, and a third one waits for a lock. Their ttl is %v.", ttl)
 	var started sync.WaitGroup
 	started.Add(2)
@@ -130,11 +119,11 @@ func tell(ctx context.Context, s *recipe.Stage, stop context.Context, terminate 
 		first := sync.OnceFunc(started.Done)
 		step := func(ctx context.Context) error {
 			first()
-			return recipe.Sleep(ctx, 50*time.Millisecond)
+			return stage.Sleep(ctx, 50*time.Millisecond)
 		}
 		windDown := func(ctx context.Context) error {
 			s.Say("    %s winds down, and has %v for it.", name, time.Until(deadline(ctx)).Round(time.Second))
-			return recipe.Sleep(ctx, 300*time.Millisecond)
+			return stage.Sleep(ctx, 300*time.Millisecond)
 		}
 		jobs[i] = func(ctx context.Context) error {
 			defer s.Say("    %s has ended.", name)
@@ -146,20 +135,13 @@ func tell(ctx context.Context, s *recipe.Stage, stop context.Context, terminate 
 		s.Say("The process gets SIGTERM.")
 		terminate()
 	}()
-	if err := serve(stop, r, jobs...); err != nil {
-		return err
-	}
+	stage.Must(serve(stop, r, jobs...))
 	for _, name := range names[:2] {
-		holding, err := s.Holding(name)
-		if err != nil {
-			return err
-		}
-		if holding > 0 {
-			return fmt.Errorf("%q is still held on %d of the nodes", name, holding)
-		}
+		holding := s.Holding(name)
+		stage.Check(holding == 0, "%q is still held on %d of the nodes", name, holding)
 	}
 	s.Say("All jobs have ended, and no node has a key of them. The process exits.")
-	return theirs.Unlock(ctx)
+	stage.Must(theirs.Unlock(ctx))
 }
 
 func deadline(ctx context.Context) time.Time {

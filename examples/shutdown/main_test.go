@@ -8,21 +8,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed6c881748/redlock/examples/internal/recipe"
-	"github.com/seed6c881748/redlock/examples/internal/recipetest"
+	"github.com/seed6c881748/redlock/examples/internal/stage"
+	"github.com/seed6c881748/redlock/examples/internal/stagetest"
 	"github.com/seed6c881748/redlock/redlock"
 )
 
-func sleep(d time.Duration) func(context.Context) error {
-	return func(ctx context.Context) error { return recipe.Sleep(ctx, d) }
-}
-
-func requireHolding(t *testing.T, s *recipe.Stage, want int, resources ...string) {
+func requireHolding(t *testing.T, s *stage.Stage, want int, resources ...string) {
 	t.Helper()
 	for _, res := range resources {
-		got, err := s.Holding(res)
-		require.NoError(t, err)
-		require.Equal(t, want, got, res)
+		require.Equal(t, want, s.Holding(res), res)
 	}
 }
 
@@ -37,21 +31,21 @@ func start(t *testing.T, r *redlock.Redlock, jobs ...func(context.Context) error
 }
 
 func TestShutdownLeavesNothing(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, s *recipe.Stage) {
-		r := recipetest.Client(t, s)
+	stagetest.InBubble(t, func(t *testing.T, s *stage.Stage) {
+		r := s.Client()
 		wound := make(chan string, 2)
+		step := func(ctx context.Context) error { return stage.Sleep(ctx, time.Second) }
 		run := func(name string) func(context.Context) error {
 			return func(ctx context.Context) error {
-				return job(ctx, r, name, sleep(time.Second), func(ctx context.Context) error {
-					holding, readErr := s.Holding(name)
-					if readErr != nil || holding != 5 {
-						t.Errorf("%d nodes hold %s: %v", holding, name, readErr)
+				return job(ctx, r, name, step, func(ctx context.Context) error {
+					if holding := s.Holding(name); holding != 5 {
+						t.Errorf("%d nodes hold %s", holding, name)
 					}
 					if left := time.Until(deadline(ctx)); left < ttl*6/10 {
 						t.Errorf("%v left", left)
 					}
 					wound <- name
-					return recipe.Sleep(ctx, 10*time.Second)
+					return stage.Sleep(ctx, 10*time.Second)
 				})
 			}
 		}
@@ -83,8 +77,8 @@ func TestShutdownLeavesNothing(t *testing.T) {
 }
 
 func TestShutdownDoesNotWaitForEver(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, s *recipe.Stage) {
-		r := recipetest.Client(t, s)
+	stagetest.InBubble(t, func(t *testing.T, s *stage.Stage) {
+		r := s.Client()
 		deaf := make(chan struct{})
 		terminate, served := start(t, r, func(ctx context.Context) error {
 			return r.Do(ctx, []string{"a"}, ttl, func(context.Context, *redlock.Lock) error {
@@ -104,9 +98,9 @@ func TestShutdownDoesNotWaitForEver(t *testing.T) {
 }
 
 func TestShutdownRuns(t *testing.T) {
-	recipetest.Runs(t, func(ctx context.Context, s *recipe.Stage) error {
+	stagetest.Runs(t, func(ctx context.Context, s *stage.Stage) {
 		stop, terminate := context.WithCancel(ctx)
 		defer terminate()
-		return tell(ctx, s, stop, terminate)
+		tell(ctx, s, stop, terminate)
 	})
 }

@@ -7,11 +7,10 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
-	"github.com/seed6c881748/redlock/examples/internal/recipe"
+	"github.com/seed6c881748/redlock/examples/internal/stage"
 	"github.com/seed6c881748/redlock/redlock"
 )
 
@@ -20,7 +19,7 @@ const ttl = 5 * time.Second
 var errNotEnough = errors.New("not enough on the account")
 
 // transfer moves an amount from one account to another.
-func transfer(ctx context.Context, r *redlock.Redlock, bank *recipe.Store[int], from, to string, amount int) error {
+func transfer(ctx context.Context, r *redlock.Redlock, bank *stage.Store[int], from, to string, amount int) error {
 	if from == to {
 		return nil // It would be written twice below.
 	}
@@ -64,72 +63,48 @@ func oneByOne(ctx context.Context, r *redlock.Redlock, from, to string, locked, 
 	})
 }
 
-func main() { recipe.Main(tell) }
+func main() { stage.Main(tell) }
 
 const (
 	ann, bob = "account:ann", "account:bob"
 	start    = 100
 )
 
-func tell(ctx context.Context, s *recipe.Stage) error {
+func tell(ctx context.Context, s *stage.Stage) {
 	const each = 3 // transfers in each direction
-	clients, err := open(s, 2*each)
-	if err != nil {
-		return err
-	}
+	clients := open(s, 2*each)
 	const wait = time.Second
 	s.Say("One lock after the other: Ann to Bob and Bob to Ann wait for each other, until they give up after %v.", wait)
 	for _, blocked := range deadlock(ctx, clients, wait) {
-		s.Say("    %v", shorten(blocked))
-		if !errors.Is(blocked, redlock.ErrTaken) {
-			return fmt.Errorf("should be blocked: %w", blocked)
+		stage.Check(errors.Is(blocked, redlock.ErrTaken), "should be blocked: %w", blocked)
+		var failed *redlock.QuorumError
+		if errors.As(blocked, &failed) { // What every node has said is left out.
+			s.Say("    lock on %q: %v", failed.Resources, failed.Unwrap())
 		}
 	}
 
 	s.Say("One lock on both: %d transfers from Ann to Bob, and as many from Bob to Ann, at once.", each)
-	bank, err := newBank(ctx, 20*time.Millisecond)
-	if err != nil {
-		return err
-	}
-	if err = cross(ctx, clients, bank); err != nil {
-		return err
-	}
-	a, b, err := balances(ctx, bank)
-	if err != nil {
-		return err
-	}
-	s.Say("All are done. Ann had %d and has %d, Bob had %d and has %d.", start, a, start, b)
-	if a != start || b != start {
-		return errors.New("both should have what they had")
-	}
-	return nil
-}
-
-func open(s *recipe.Stage, n int) ([]*redlock.Redlock, error) {
-	return s.Clients(n, redlock.WithRetryCount(-1), redlock.WithRetryDelay(50*time.Millisecond))
-}
-
-func newBank(ctx context.Context, delay time.Duration) (*recipe.Store[int], error) {
-	bank := recipe.NewStore[int](delay)
-	return bank, errors.Join(bank.Set(ctx, ann, start), bank.Set(ctx, bob, start))
-}
-
-func balances(ctx context.Context, bank *recipe.Store[int]) (a, b int, err error) {
-	a, errA := bank.Get(ctx, ann)
-	b, errB := bank.Get(ctx, bob)
-	return a, b, errors.Join(errA, errB)
-}
-
-// cross has every client transfer at once: half of them from Ann to Bob, the other
-// half back.
-func cross(ctx context.Context, clients []*redlock.Redlock, bank *recipe.Store[int]) error {
-	return errors.Join(recipe.Together(len(clients), func(i int) error {
+	bank := newBank(ctx, 20*time.Millisecond)
+	stage.Must(errors.Join(stage.Together(len(clients), func(i int) error {
 		from, to := ann, bob
 		if i%2 == 1 {
 			from, to = bob, ann
 		}
 		return transfer(ctx, clients[i], bank, from, to, 10)
-	})...)
+	})...))
+	a, b := stage.Got(bank.Get(ctx, ann)), stage.Got(bank.Get(ctx, bob))
+	s.Say("All are done. Ann had %d and has %d, Bob had %d and has %d.", start, a, start, b)
+	stage.Check(a == start && b == start, "both should have what they had")
+}
+
+func open(s *stage.Stage, n int) []*redlock.Redlock {
+	return s.Clients(n, redlock.WithRetryCount(-1), redlock.WithRetryDelay(50*time.Millisecond))
+}
+
+func newBank(ctx context.Context, delay time.Duration) *stage.Store[int] {
+	bank := stage.NewStore[int](delay)
+	stage.Must(errors.Join(bank.Set(ctx, ann, start), bank.Set(ctx, bob, start)))
+	return bank
 }
 
 // deadlock has two clients transfer one by one, in opposite directions, and returns
@@ -140,7 +115,7 @@ func deadlock(ctx context.Context, clients []*redlock.Redlock, wait time.Duratio
 	var locked, tried sync.WaitGroup
 	locked.Add(2)
 	tried.Add(2)
-	return recipe.Together(2, func(i int) error {
+	return stage.Together(2, func(i int) error {
 		accounts := []string{ann, bob}
 		return oneByOne(ctx, clients[i], accounts[i], accounts[1-i], func() {
 			locked.Done()
@@ -151,13 +126,4 @@ func deadlock(ctx context.Context, clients []*redlock.Redlock, wait time.Duratio
 			tried.Wait() // Or the one that gives up last would get the other's lock.
 		})
 	})
-}
-
-// shorten leaves out what every node has said.
-func shorten(err error) string {
-	var failed *redlock.QuorumError
-	if !errors.As(err, &failed) {
-		return err.Error()
-	}
-	return fmt.Sprintf("lock on %q: %v", failed.Resources, failed.Unwrap())
 }

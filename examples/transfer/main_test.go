@@ -7,80 +7,47 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed6c881748/redlock/examples/internal/recipe"
-	"github.com/seed6c881748/redlock/examples/internal/recipetest"
+	"github.com/seed6c881748/redlock/examples/internal/stage"
+	"github.com/seed6c881748/redlock/examples/internal/stagetest"
 	"github.com/seed6c881748/redlock/redlock"
 )
 
-func TestTransfersInBothDirectionsDoNotDeadlock(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, s *recipe.Stage) {
-		clients, err := open(s, 10)
-		require.NoError(t, err)
-		bank, err := newBank(t.Context(), 50*time.Millisecond)
-		require.NoError(t, err)
-		require.NoError(t, cross(t.Context(), clients, bank))
-		a, b, err := balances(t.Context(), bank)
-		require.NoError(t, err)
-		require.Equal(t, []int{start, start}, []int{a, b})
-	})
-}
-
-func TestTransfersOneLockAfterTheOtherDeadlock(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, s *recipe.Stage) {
-		clients, err := open(s, 2)
-		require.NoError(t, err)
-		patience := 20 * time.Second
-		if testing.Short() {
-			patience = 5 * time.Second
-		}
-		for _, err := range deadlock(t.Context(), clients, patience) {
-			require.ErrorIs(t, err, redlock.ErrTaken)
-		}
-	})
+// requireBalances looks at both accounts.
+func requireBalances(t *testing.T, bank *stage.Store[int], a, b int) {
+	t.Helper()
+	require.Equal(t, a, stage.Got(bank.Get(t.Context(), ann)))
+	require.Equal(t, b, stage.Got(bank.Get(t.Context(), bob)))
 }
 
 func TestTransferIsAllOrNothing(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, s *recipe.Stage) {
-		clients, err := open(s, 1)
-		require.NoError(t, err)
-		bank, err := newBank(t.Context(), ttl)
-		require.NoError(t, err)
-
-		require.ErrorIs(t, transfer(t.Context(), clients[0], bank, ann, bob, start+1), errNotEnough)
-		require.NoError(t, transfer(t.Context(), clients[0], bank, ann, ann, 10))
+	stagetest.InBubble(t, func(t *testing.T, s *stage.Stage) {
+		r, bank := open(s, 1)[0], newBank(t.Context(), ttl)
+		require.ErrorIs(t, transfer(t.Context(), r, bank, ann, bob, start+1), errNotEnough)
+		require.NoError(t, transfer(t.Context(), r, bank, ann, ann, 10))
 
 		done := make(chan error)
-		go func() { done <- transfer(t.Context(), clients[0], bank, ann, bob, 10) }()
+		go func() { done <- transfer(t.Context(), r, bank, ann, bob, 10) }()
 		time.Sleep(time.Second)
-		require.NoError(t, s.Kill(3)) // The lock ends while the accounts are read.
+		s.Kill(3) // The lock ends while the accounts are read.
 		require.ErrorIs(t, <-done, redlock.ErrLost)
-
-		a, b, err := balances(t.Context(), bank)
-		require.NoError(t, err)
-		require.Equal(t, []int{start, start}, []int{a, b})
+		requireBalances(t, bank, start, start)
 	})
 }
 
 func TestTransferExcludesThoseOfEitherAccount(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, s *recipe.Stage) {
-		clients, err := open(s, 2)
-		require.NoError(t, err)
-		bank, err := newBank(t.Context(), time.Second)
-		require.NoError(t, err)
+	stagetest.InBubble(t, func(t *testing.T, s *stage.Stage) {
+		clients, bank := open(s, 2), newBank(t.Context(), time.Second)
 		done := make(chan error)
 		go func() { done <- transfer(t.Context(), clients[0], bank, ann, bob, 10) }()
 		synctest.Wait() // It has the lock and waits for the bank.
 		for _, account := range []string{ann, bob} {
-			_, err = clients[1].TryLock(t.Context(), []string{account}, ttl)
+			_, err := clients[1].TryLock(t.Context(), []string{account}, ttl)
 			require.ErrorIs(t, err, redlock.ErrTaken)
 		}
 		require.NoError(t, <-done)
-		a, b, err := balances(t.Context(), bank)
-		require.NoError(t, err)
-		require.Equal(t, []int{start - 10, start + 10}, []int{a, b})
+		requireBalances(t, bank, start-10, start+10)
 	})
 }
 
-func TestTransferRuns(t *testing.T) {
-	recipetest.Runs(t, tell)
-}
+// Transfers in both directions do not deadlock, and one lock after the other does.
+func TestTransferRuns(t *testing.T) { stagetest.Runs(t, tell) }

@@ -10,7 +10,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/seed6c881748/redlock/examples/internal/recipe"
+	"github.com/seed6c881748/redlock/examples/internal/stage"
 	"github.com/seed6c881748/redlock/redlock"
 )
 
@@ -22,7 +22,7 @@ const (
 // A worker does what is left of the job. There is one in every process.
 type worker struct {
 	r        *redlock.Redlock
-	progress *recipe.Store[int] // the steps that are done
+	progress *stage.Store[int] // the steps that are done
 	steps    int
 	step     func(ctx context.Context, n int) error
 }
@@ -57,64 +57,36 @@ func (w *worker) work(ctx context.Context) error {
 	})
 }
 
-func main() { recipe.Main(tell) }
+func main() { stage.Main(tell) }
 
-func tell(ctx context.Context, s *recipe.Stage) error {
-	clients, err := s.Clients(2, redlock.WithRetryCount(-1))
-	if err != nil {
-		return err
-	}
+func tell(ctx context.Context, s *stage.Stage) {
+	clients := s.Clients(2, redlock.WithRetryCount(-1))
 	const steps, robbery = 40, 8
-	progress := recipe.NewStore[int](10 * time.Millisecond)
-	robbed := false
+	progress := stage.NewStore[int](10 * time.Millisecond)
 	first := &worker{r: clients[0], progress: progress, steps: steps, step: func(ctx context.Context, n int) error {
 		if n == robbery {
 			s.Say("A mishap: on three of five nodes, the key is somebody else's now.")
-			robbed = true
-			if robErr := rob(s, 3); robErr != nil {
-				return robErr
-			}
+			s.Rob(3, job)
 		}
-		return recipe.Sleep(ctx, 100*time.Millisecond)
+		return stage.Sleep(ctx, 100*time.Millisecond)
 	}}
 	s.Say("The first worker begins: %d steps.", steps)
-	err = first.work(ctx)
-	if !robbed || !errors.Is(err, redlock.ErrLost) {
-		return fmt.Errorf("the lock should have been lost: %w", err)
-	}
-	done, err := progress.Get(ctx, job)
-	if err != nil {
-		return err
-	}
+	err := first.work(ctx)
+	done := stage.Got(progress.Get(ctx, job))
+	stage.Check(done >= robbery && errors.Is(err, redlock.ErrLost), "the lock should have been lost: %w", err)
 	s.Say("The first worker has noticed that the lock is lost, and has stopped after %d steps.", done)
 
 	for _, n := range s.Nodes[:3] {
-		if err := n.Del(job); err != nil {
-			return err
-		}
+		stage.Must(n.Del(job))
 	}
-	var rest []int
+	next := done
 	second := &worker{r: clients[1], progress: progress, steps: steps, step: func(ctx context.Context, n int) error {
-		rest = append(rest, n)
-		return recipe.Sleep(ctx, 20*time.Millisecond)
+		stage.Check(n == next, "step %d comes after %d", n, next-1)
+		next++
+		return stage.Sleep(ctx, 20*time.Millisecond)
 	}}
 	s.Say("The key is free again, and the second worker begins.")
-	if err := second.work(ctx); err != nil {
-		return err
-	}
-	if len(rest) != steps-done || len(rest) == 0 || rest[0] != done {
-		return fmt.Errorf("%d steps were done before, then %v", done, rest)
-	}
+	stage.Must(second.work(ctx))
+	stage.Check(next == steps && done < steps, "%d steps were done before, and then those before %d", done, next)
 	s.Say("The second worker has done the steps from %d to %d.", done+1, steps)
-	return nil
-}
-
-// rob gives the lock on n nodes to somebody else.
-func rob(s *recipe.Stage, n int) error {
-	for _, node := range s.Nodes[:n] {
-		if err := node.Set(job, "somebody else", time.Hour); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/seed6c881748/redlock/examples/internal/recipe"
+	"github.com/seed6c881748/redlock/examples/internal/stage"
 	"github.com/seed6c881748/redlock/redlock"
 	"github.com/seed6c881748/redlock/redlock/semaphore"
 )
@@ -50,7 +50,7 @@ func (p *pool) work(ctx context.Context, jobs <-chan string) error {
 	return nil
 }
 
-func main() { recipe.Main(tell) }
+func main() { stage.Main(tell) }
 
 const (
 	processes = 3
@@ -63,6 +63,7 @@ const (
 type floor struct {
 	mu   sync.Mutex
 	busy [permits]string // by slot: the job
+	now  int             // how many are at work
 	most int
 	done int
 }
@@ -72,21 +73,17 @@ func (f *floor) do(ctx context.Context, slot int, job string) error {
 	f.mu.Lock()
 	other := f.busy[slot]
 	f.busy[slot] = job
-	now := 0
-	for _, job := range f.busy {
-		if job != "" {
-			now++
-		}
-	}
-	f.most = max(f.most, now)
+	f.now++
+	f.most = max(f.most, f.now)
 	f.mu.Unlock()
 	if other != "" {
 		return fmt.Errorf("slot %d is used for %s, too", slot, other)
 	}
-	err := recipe.Sleep(ctx, jobTime)
+	err := stage.Sleep(ctx, jobTime)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.busy[slot] = ""
+	f.now--
 	f.done++
 	return err
 }
@@ -98,74 +95,35 @@ func workAll(ctx context.Context, pools []*pool, number int) error {
 		all <- fmt.Sprintf("job %d", i+1)
 	}
 	close(all)
-	var wg sync.WaitGroup
-	failures := make(chan error, len(pools)*workers)
-	for _, p := range pools {
-		for range workers {
-			wg.Go(func() { failures <- p.work(ctx, all) })
-		}
-	}
-	wg.Wait()
-	close(failures)
-	var err error
-	for failure := range failures {
-		err = errors.Join(err, failure)
-	}
-	return err
+	return errors.Join(stage.Together(len(pools)*workers, func(i int) error { return pools[i/workers].work(ctx, all) })...)
 }
 
-func tell(ctx context.Context, s *recipe.Stage) error {
-	clients, err := s.Clients(processes)
-	if err != nil {
-		return err
+// open returns a pool of workers for every process.
+func open(s *stage.Stage, f *floor) (pools []*pool) {
+	for _, r := range s.Clients(processes) {
+		pools = append(pools, stage.Got(newPool(r, f.do)))
 	}
+	return pools
+}
+
+func tell(ctx context.Context, s *stage.Stage) {
 	f := &floor{}
-	var pools []*pool
-	for _, r := range clients {
-		p, failure := newPool(r, f.do) //nolint:contextcheck // It does no I/O.
-		if failure != nil {
-			return failure
-		}
-		pools = append(pools, p)
+	pools := open(s, f) //nolint:contextcheck // It does no I/O.
+	play := func(pools []*pool) {
+		stage.Must(workAll(ctx, pools, jobs))
+		stage.Check(f.most <= permits, "%d at work at the same time", f.most)
+		s.Say("%d jobs are done, and never more than %d workers were at work.", f.done, permits)
 	}
 	s.Say("%d processes with %d workers each share %d permits.", processes, workers, permits)
-	if err = workAll(ctx, pools, jobs); err != nil {
-		return err
-	}
-	if err = f.say(s); err != nil {
-		return err
-	}
+	play(pools)
+	stage.Check(f.most == permits && f.done == jobs, "%d of %d jobs were done, by %d workers at a time", f.done, jobs, f.most)
 
 	// The last process dies with a permit. Nobody releases that, and nobody has to.
-	dead := pools[processes-1]
-	if _, err = dead.s.Acquire(ctx); err != nil {
-		return err
-	}
+	stage.Got(pools[processes-1].s.Acquire(ctx))
 	s.Say("One process dies with a permit. The others go on with four, until its ttl of %v is over.", ttl)
-	if err = workAll(ctx, pools[:processes-1], jobs); err != nil {
-		return err
-	}
-	if err = f.say(s); err != nil {
-		return err
-	}
+	play(pools[:processes-1])
 
 	s.Say("Two of five nodes die.")
-	if err = s.Kill(2); err != nil {
-		return err
-	}
-	if err = workAll(ctx, pools[:processes-1], jobs); err != nil {
-		return err
-	}
-	return f.say(s)
-}
-
-// say says how many have worked, and fails if they were too many.
-func (f *floor) say(s *recipe.Stage) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.most > permits {
-		return fmt.Errorf("%d at work at the same time", f.most)
-	}
-	s.Say("%d jobs are done, and never more than %d workers were at work.", f.done, permits)
-	return nil
+	s.Kill(2)
+	play(pools[:processes-1])
 }

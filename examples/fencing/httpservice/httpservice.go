@@ -59,15 +59,17 @@ type value struct {
 // New returns a Service without values.
 func New() *Service {
 	s := &Service{values: make(map[string]*value)}
-	s.mux.HandleFunc("PUT /values/{key}", s.put)
-	s.mux.HandleFunc("GET /values/{key}", s.get)
+	s.mux.HandleFunc("PUT /values/{key}", s.serve)
+	s.mux.HandleFunc("GET /values/{key}", s.serve)
 	return s
 }
 
 // ServeHTTP implements [http.Handler].
 func (s *Service) ServeHTTP(w http.ResponseWriter, req *http.Request) { s.mux.ServeHTTP(w, req) }
 
-func (s *Service) put(w http.ResponseWriter, req *http.Request) {
+// serve answers both. A GET is for holders that will write what they compute from the value: it
+// takes their fence as well, so that no earlier one changes the value after it was read.
+func (s *Service) serve(w http.ResponseWriter, req *http.Request) {
 	fence, err := fenceOf(req)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
@@ -82,37 +84,25 @@ func (s *Service) put(w http.ResponseWriter, req *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	v := s.value(req)
-	// The check and the write are one step. All that is written belongs in there.
-	err = v.guard.Do(fence, func() error {
-		v.text, v.found = string(body), true
-		return nil
-	})
-	if err != nil {
-		refuse(w, v, err)
-		return
-	}
-	w.WriteHeader(http.StatusNoContent)
-}
-
-// get is for holders that will write what they compute from the value. It takes their
-// fence as well, so that no earlier one changes the value after it was read.
-func (s *Service) get(w http.ResponseWriter, req *http.Request) {
-	fence, err := fenceOf(req)
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
-		return
-	}
-	v := s.value(req)
+	v, isWrite := s.value(req), req.Method == http.MethodPut
 	var text string
 	var found bool
+	// The check and the write are one step. All that is written belongs in there.
 	err = v.guard.Do(fence, func() error {
+		if isWrite {
+			v.text, v.found = string(body), true
+		}
 		text, found = v.text, v.found
 		return nil
 	})
 	switch {
+	case errors.Is(err, redlock.ErrFenced):
+		w.Header().Set(Header, strconv.FormatInt(v.guard.Seen(), 10))
+		http.Error(w, err.Error(), http.StatusConflict)
 	case err != nil:
-		refuse(w, v, err)
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+	case isWrite:
+		w.WriteHeader(http.StatusNoContent)
 	case !found:
 		http.Error(w, "no such value", http.StatusNotFound)
 	default:
@@ -131,16 +121,6 @@ func (s *Service) value(req *http.Request) *value {
 		s.values[key] = v
 	}
 	return v
-}
-
-// refuse answers a request that the guard has not let pass.
-func refuse(w http.ResponseWriter, v *value, err error) {
-	if !errors.Is(err, redlock.ErrFenced) {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
-		return
-	}
-	w.Header().Set(Header, strconv.FormatInt(v.guard.Seen(), 10))
-	http.Error(w, err.Error(), http.StatusConflict)
 }
 
 // fenceOf reads the header, which must be there once: of two fences nobody knows which

@@ -75,22 +75,12 @@ func run(ctx context.Context, pool *redis.Pool, script *redis.Script, fence int6
 		return nil, err
 	}
 	defer func() { _ = conn.Close() }() // It goes back to the pool.
-	return decode(fence)(script.DoContext(ctx, conn, args...))
-}
-
-// decode returns what a script has returned besides its verdict.
-func decode(fence int64) func(reply any, err error) (any, error) {
-	return func(reply any, err error) (any, error) {
-		values, err := redis.Values(reply, err)
-		if err != nil {
-			return nil, err
-		}
-		if len(values) != 2 {
-			return nil, fmt.Errorf("redisstore: unexpected reply: %v", values)
-		}
-		if values[0] == int64(1) {
-			return values[1], nil
-		}
+	values, err := redis.Values(script.DoContext(ctx, conn, args...))
+	if err != nil {
+		return nil, err
+	}
+	if values[0] != int64(1) {
 		return nil, fmt.Errorf("%w: fence %d is behind %s", ErrStale, fence, values[1])
 	}
+	return values[1], nil
 }
