@@ -67,7 +67,7 @@ func compileTheirTests(t *testing.T) (names []string, binary string) {
 		c.drop(module)
 	}
 	c.require("github.com/seed6c881748/redlock/integrations/goredis", "../../goredis")
-	for _, dir := range []string{".", "redis", "redis/redigo", "redis/goredis/v8", "redis/goredis/v9"} {
+	for _, dir := range []string{".", "internal/pools", "redis", "redis/redigo", "redis/goredis/v8", "redis/goredis/v9"} {
 		c.copyGo(dir, filepath.Join("..", dir), nil)
 	}
 	// Pools of clients that the drop-in has no pools for. nodes_test.go has them be some.
