@@ -7,7 +7,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -37,7 +36,7 @@ type Server struct {
 // A NodeFunc makes a node of the library's client for a server.
 type NodeFunc func(Server) redlock.Node
 
-// Run runs all tests. [Main] must have been called by TestMain.
+// Run runs all tests.
 func Run(t *testing.T, node NodeFunc) {
 	t.Helper()
 	c := StartServers(t)
@@ -45,7 +44,6 @@ func Run(t *testing.T, node NodeFunc) {
 	t.Run("the client's name", func(t *testing.T) { testName(t, c, node) })
 	t.Run("an unknown CA", func(t *testing.T) { testUnknownCA(t, c, node) })
 	t.Run("a wrong password", func(t *testing.T) { testWrongPassword(t, c, node) })
-	t.Run("two processes", func(t *testing.T) { testTwoProcesses(t, c, node) })
 }
 
 // RunCredentials tries one kind of credentials provider, which may fail: nodes ask it for each
@@ -62,6 +60,16 @@ func RunCredentials(t *testing.T, node NodeFunc) {
 func RunRotation(t *testing.T, node NodeFunc) {
 	t.Helper()
 	testRotation(t, StartServers(t), node)
+}
+
+// Refused requires that New refuses a node that a client cannot be, and says so.
+func Refused(t *testing.T, node redlock.Node, says string) {
+	t.Helper()
+	_, err := redlock.New([]redlock.Node{redlock.NewNode("localhost:1"), node})
+	require.ErrorContains(t, err, "node 2 of 2")
+	require.ErrorContains(t, err, "is not supported: ")
+	require.NotContains(t, err.Error(), "malformed")
+	require.ErrorContains(t, err, says)
 }
 
 // Every way to a server leads to the same locks as NewNode.
@@ -222,18 +230,4 @@ func requireLockInTime(t *testing.T, r *redlock.Redlock) {
 	lock, err := r.Lock(ctx, []string{"x"}, ttl, redlock.WithRetryCount(-1), redlock.WithRetryDelay(20*time.Millisecond))
 	require.NoError(t, err)
 	require.NoError(t, lock.Unlock(t.Context()))
-}
-
-func testTwoProcesses(t *testing.T, c *Servers, node NodeFunc) {
-	t.Helper()
-	var nodes []redlock.Node
-	for i := range c.Nodes {
-		nodes = append(nodes, node(c.tcp(i)))
-	}
-	r := Open(t, nodes...)
-	other := startHolder(t, strings.Join(c.Addrs(), ","))
-	_, err := r.TryLock(t.Context(), []string{"x"}, ttl)
-	require.ErrorIs(t, err, redlock.ErrTaken)
-	other.End()
-	requireLockInTime(t, r)
 }
