@@ -61,3 +61,6 @@ func (p *Process) End() {
 	p.t.Helper()
 	require.NoError(p.t, p.p.Close())
 }
+
+// Kill kills the process.
+func (p *Process) Kill() { p.p.Kill() }
