@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed6c881748/redlock/integrations/internal/nodetest"
 	"github.com/seed6c881748/redlock/redlock"
 	"github.com/seed6c881748/redlock/redlock/redlocktest"
 )
@@ -212,7 +213,7 @@ func TestAnElectorPrintsItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cluster := redlocktest.New(t, 3)
 		e := must(NewElector(cluster.Redlock, "leader", tick))
-		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%d"} {
+		for _, verb := range nodetest.Verbs {
 			require.Regexp(t, `^Elector of "leader" \(`, fmt.Sprintf(verb, e)) // While it stands.
 		}
 		await(t, []*Elector{e})
