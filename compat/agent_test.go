@@ -132,12 +132,6 @@ func (a *agent) lock(ctx context.Context, keys []string, ttl time.Duration, wait
 	return agentHeld{a, id}, err
 }
 
-// using takes the keys in the way of redlock@5 that extends them by itself.
-func (a *agent) using(ctx context.Context, keys []string, ttl time.Duration) (held, error) {
-	id, err := a.ask(ctx, request{Op: "using", Keys: keys, TTL: ttl.Milliseconds()})
-	return agentHeld{a, id}, err
-}
-
 type agentHeld struct {
 	a  *agent
 	id int
