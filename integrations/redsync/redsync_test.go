@@ -153,14 +153,10 @@ func TestExpiry(t *testing.T) {
 		assert.Equal(t, start.Add(84*time.Second-2*time.Millisecond), m.Until())
 		time.Sleep(50 * time.Second)
 		require.NoError(t, success(m.Unlock()))
-	})
-}
 
-// What the Redlock was told holds where the mutex was not.
-func TestTheRedlocksSettings(t *testing.T) {
-	inBubble(t, func(t *testing.T, _ *redlocktest.Cluster, rs *Redsync) {
-		m := rs.NewMutex("x", WithExpiry(10*time.Second))
-		start := time.Now()
+		// What the Redlock was told holds where the mutex was not.
+		m = rs.NewMutex("x", WithExpiry(10*time.Second))
+		start = time.Now()
 		require.NoError(t, m.Lock())
 		assert.Equal(t, start.Add(5*time.Second-2*time.Millisecond), m.Until())
 	}, redlock.WithDriftFactor(0.5))
@@ -389,32 +385,41 @@ func TestTheEndOfTheContext(t *testing.T) {
 	})
 }
 
-func TestUnlockWithoutALock(t *testing.T) {
+// What the calls on a mutex say that has no lock, and leave another one's as it is.
+func TestWithoutALock(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *redlocktest.Cluster, rs *Redsync) {
 		m := rs.NewMutex("x")
-		requireExpired := func(ours error) {
+		requireNone := func(ours error, nodes int) {
+			t.Helper()
+			requireTaken(t, refusal(m.Valid()), ours)
+			assert.GreaterOrEqual(t, len(requireTaken(t, refusal(m.Extend()), ours)), nodes)
 			err := refusal(m.Unlock())
 			require.ErrorIs(t, err, ErrLockAlreadyExpired)
 			require.ErrorIs(t, err, ours)
 		}
-		requireExpired(redlock.ErrLost) // Never locked.
-
-		require.NoError(t, m.Lock())
-		require.NoError(t, success(m.Unlock()))
-		requireExpired(redlock.ErrLost) // The second time.
-
-		require.NoError(t, m.Lock())
-		time.Sleep(8 * time.Second)
-		requireExpired(redlock.ErrExpired)
-
-		require.NoError(t, m.Lock())
-		c.Forget("x")
-		requireExpired(redlock.ErrLost)
-
-		require.NoError(t, m.Lock())
-		c.Forget("x")
-		c.Take("x", time.Minute)
-		requireExpired(redlock.ErrLost)
+		requireNone(redlock.ErrLost, 0) // It was never locked.
+		for _, tt := range []struct {
+			ours  error
+			nodes int // that say so
+			lose  func()
+		}{
+			{redlock.ErrLost, 0, func() { require.NoError(t, success(m.Unlock())) }},
+			{redlock.ErrExpired, 0, func() { time.Sleep(8*time.Second - 50*time.Millisecond) }}, // The keys are still there.
+			{redlock.ErrLost, 2, func() { c.Forget("x") }},
+			{redlock.ErrLost, 2, func() { c.Forget("x"); c.Take("x", time.Minute) }},
+		} {
+			require.NoError(t, m.Lock())
+			handed := rs.NewMutex("x", WithValue(m.Value()))
+			for _, m := range []*Mutex{m, handed} {
+				require.NoError(t, success(m.Valid()))
+			}
+			tt.lose()
+			until := m.Until()
+			requireTaken(t, refusal(handed.Valid()), tt.ours)
+			requireNone(tt.ours, tt.nodes)
+			assert.Equal(t, until, m.Until())
+			time.Sleep(10 * time.Second) // Until nothing is left.
+		}
 		require.NotEmpty(t, c.Holder("x"), "another's lock stays")
 	})
 }
@@ -437,26 +442,6 @@ func TestOneUnlockReleases(t *testing.T) {
 		}
 		all.Wait()
 		assert.EqualValues(t, 1, released.Load())
-	})
-}
-
-func TestExtendWithoutALock(t *testing.T) {
-	inBubble(t, func(t *testing.T, c *redlocktest.Cluster, rs *Redsync) {
-		m := rs.NewMutex("x")
-		requireLost := func(ours error) []int {
-			return requireTaken(t, refusal(m.Extend()), ours)
-		}
-		requireLost(redlock.ErrLost)
-
-		require.NoError(t, m.Lock())
-		c.Forget("x")
-		until := m.Until()
-		assert.GreaterOrEqual(t, len(requireLost(redlock.ErrLost)), 2)
-		assert.Equal(t, until, m.Until())
-
-		require.NoError(t, m.Lock())
-		time.Sleep(8 * time.Second)
-		requireLost(redlock.ErrExpired)
 	})
 }
 
@@ -524,28 +509,6 @@ func TestClose(t *testing.T) {
 		err = refusal(m.Unlock())
 		require.ErrorIs(t, err, redlock.ErrClosed)
 		require.ErrorAs(t, err, new(*RedisError))
-	})
-}
-
-func TestValid(t *testing.T) {
-	inBubble(t, func(t *testing.T, c *redlocktest.Cluster, rs *Redsync) {
-		m := rs.NewMutex("x")
-		require.NoError(t, m.Lock())
-		other := rs.NewMutex("x", WithValue(m.Value()))
-		for _, m := range []*Mutex{m, other} {
-			require.NoError(t, success(m.Valid()))
-		}
-		c.Forget("x")
-		release := c.Take("x", time.Minute)
-		for _, m := range []*Mutex{m, other, rs.NewMutex("x")} {
-			requireTaken(t, refusal(m.Valid()), redlock.ErrLost)
-		}
-		release()
-
-		require.NoError(t, m.Lock())
-		time.Sleep(8*time.Second - 50*time.Millisecond) // The keys are still there.
-		require.NotEmpty(t, c.Holder("x"))
-		requireTaken(t, refusal(m.Valid()), redlock.ErrExpired)
 	})
 }
 
