@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 	if !found {
 		os.Exit(m.Run())
 	}
-	takeTurns(kinds[kind](strings.Fields(nodes)))
+	takeTurns(kinds[kind](strings.Fields(nodes), 1))
 }
 
 // A mutex is that of either package.
@@ -44,12 +44,12 @@ type mutex interface {
 	Until() time.Time
 }
 
-// kinds make what makes the mutexes of a process.
-var kinds = map[string]func(addrs []string) func(key string) mutex{
-	"redsync": func(addrs []string) func(string) mutex {
+// kinds make what makes the mutexes of a process with so many callers at a time.
+var kinds = map[string]func(addrs []string, callers int) func(key string) mutex{
+	"redsync": func(addrs []string, callers int) func(string) mutex {
 		var pools []theirredis.Pool
 		for _, addr := range addrs {
-			pools = append(pools, redigo.NewPool(&redis.Pool{MaxIdle: 3, Dial: func() (redis.Conn, error) {
+			pools = append(pools, redigo.NewPool(&redis.Pool{MaxIdle: 2*callers + 8, Dial: func() (redis.Conn, error) {
 				const limit = time.Second
 				return redis.Dial("tcp", addr, redis.DialConnectTimeout(limit), redis.DialReadTimeout(limit), redis.DialWriteTimeout(limit))
 			}}))
@@ -57,14 +57,15 @@ var kinds = map[string]func(addrs []string) func(key string) mutex{
 		rs := theirs.New(pools...)
 		return func(key string) mutex { return rs.NewMutex(key) }
 	},
-	"drop-in": func(addrs []string) func(string) mutex {
+	"drop-in": func(addrs []string, _ int) func(string) mutex {
 		var pools []ourredis.Pool
 		for _, addr := range addrs {
 			pools = append(pools, goredis.NewPool(goredislib.NewClient(&goredislib.Options{Addr: addr})))
 		}
-		return func(key string) mutex { return redsync.New(pools...).NewMutex(key) }
+		rs := redsync.New(pools...)
+		return func(key string) mutex { return rs.NewMutex(key) }
 	},
-	"no lock": func([]string) func(string) mutex { return func(string) mutex { return none{} } },
+	"no lock": func([]string, int) func(string) mutex { return func(string) mutex { return none{} } },
 }
 
 // none excludes nobody, so that the test is seen to see it.
