@@ -174,19 +174,6 @@ func TestALeaderThatIsNoMoreIsFollowed(t *testing.T) {
 	})
 }
 
-// From its loss on, an Elector says no, even before its campaign has heard of that.
-func TestWhoLosesItsLockLeadsNoMore(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		cluster := redlocktest.New(t, 3)
-		lock, err := cluster.Redlock.Lock(t.Context(), []string{"leader"}, tick)
-		require.NoError(t, err)
-		e := &Elector{r: cluster.Redlock, done: make(chan struct{})}
-		e.lock.Store(lock)
-		cluster.Lose(lock)
-		require.ErrorIs(t, e.IsLeader(t.Context()), ErrNotLeader)
-	})
-}
-
 func TestAnElectorThatGivesUpSaysWhy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := redlocktest.New(t, 3).NewRedlock()
@@ -223,20 +210,31 @@ func TestAnElectorPrintsItself(t *testing.T) {
 	})
 }
 
-// From the call of Close on, an Elector says no, even before it has heard of that itself.
-func TestWhoClosesLeadsNoMore(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		lock, err := redlocktest.New(t, 3).Redlock.Lock(t.Context(), []string{"leader"}, tick)
-		require.NoError(t, err)
-		e := &Elector{cancel: func() {}, done: make(chan struct{})} // Its campaign does not end.
-		e.lock.Store(lock)
-		require.NoError(t, e.IsLeader(t.Context()))
-		ctx, cancel := context.WithCancel(t.Context())
-		cancel()
-		require.ErrorIs(t, e.Close(ctx), context.Canceled)
-		require.ErrorIs(t, e.IsLeader(t.Context()), ErrNotLeader)
-		require.NoError(t, lock.Unlock(t.Context()))
-	})
+// From the call of Close on, and from a loss on, an Elector says no, even before its campaign has heard of that.
+func TestWhoLeadsNoMoreSaysSo(t *testing.T) {
+	for name, end := range map[string]func(*redlocktest.Cluster, *Elector, *redlock.Lock){
+		"loss": func(c *redlocktest.Cluster, _ *Elector, lock *redlock.Lock) { c.Lose(lock) },
+		"Close": func(_ *redlocktest.Cluster, e *Elector, lock *redlock.Lock) {
+			ctx, cancel := context.WithCancel(context.Background())
+			cancel()
+			require.ErrorIs(t, e.Close(ctx), context.Canceled)
+			require.NoError(t, lock.Err())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				cluster := redlocktest.New(t, 3)
+				lock, err := cluster.Redlock.Lock(t.Context(), []string{"leader"}, tick)
+				require.NoError(t, err)
+				e := &Elector{r: cluster.Redlock, cancel: func() {}, done: make(chan struct{})} // Its campaign does not end.
+				e.lock.Store(lock)
+				require.NoError(t, e.IsLeader(t.Context()))
+				end(cluster, e, lock)
+				require.ErrorIs(t, e.IsLeader(t.Context()), ErrNotLeader)
+				_ = lock.Unlock(t.Context())
+			})
+		})
+	}
 }
 
 func TestCloseEndsWithItsContext(t *testing.T) {
