@@ -51,11 +51,8 @@ func TestCredentialsProviders(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			run := nodetest.RunCredentials
-			if name == "CredentialsProvider" {
-				run = nodetest.RunRotation // It has no way to fail.
-			}
-			run(t, func(s nodetest.Server) redlock.Node {
+			canFail := name != "CredentialsProvider"
+			nodetest.RunCredentials(t, canFail, func(s nodetest.Server) redlock.Node {
 				o := options(s)
 				provide(o, s)
 				return redlockgoredis.Node(redis.NewClient(o))

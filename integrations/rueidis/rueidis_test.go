@@ -46,7 +46,7 @@ func nodeOf(s nodetest.Server) redlock.Node { return redlockrueidis.Node(option(
 
 func TestNode(t *testing.T) { nodetest.Run(t, nodeOf) }
 
-func TestCredentialsProvider(t *testing.T) { nodetest.RunCredentials(t, nodeOf) }
+func TestCredentialsProvider(t *testing.T) { nodetest.RunCredentials(t, true, nodeOf) }
 
 // A user without a password is another one than the default user.
 func TestAUserWithoutPassword(t *testing.T) {

@@ -41,7 +41,7 @@ func nodeOf(s nodetest.Server) redlock.Node { return redlockvalkeygo.Node(option
 
 func TestNode(t *testing.T) { nodetest.Run(t, nodeOf) }
 
-func TestCredentialsProvider(t *testing.T) { nodetest.RunCredentials(t, nodeOf) }
+func TestCredentialsProvider(t *testing.T) { nodetest.RunCredentials(t, true, nodeOf) }
 
 // valkey-go is a fork of rueidis with the same options. What is mended for one of them is mended for
 // the other, and the tests there of options that are refused, and of dialling functions, hold here.

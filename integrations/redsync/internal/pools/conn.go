@@ -12,22 +12,31 @@ import (
 	redsyncredis "github.com/seed6c881748/redlock/integrations/redsync/redis"
 )
 
-// A Conn is a connection of redsync's for a client that can send any command.
-type Conn struct {
-	Send func(command string, args ...any) (any, error)
-	Nil  error        // what Send returns for a reply that is nil, if it does: it is none here
-	End  func() error // nil: there is nothing to close
+// conn is a connection of redsync's for a client that can send any command.
+type conn struct {
+	send func(command string, args ...any) (any, error)
+	none error
+	end  func() error
 }
 
-func (c *Conn) do(command string, args ...any) (any, error) {
-	reply, err := c.Send(command, args...)
-	if errors.Is(err, c.Nil) {
+// NewConn returns a connection that sends by a function. none is what that returns for a reply that is nil, if it does: it is
+// no error here. end closes what was made for the connection; nil: nothing was.
+func NewConn(send func(command string, args ...any) (any, error), none error, end func() error) redsyncredis.Conn {
+	if end == nil {
+		end = func() error { return nil }
+	}
+	return &conn{send, none, end}
+}
+
+func (c *conn) do(command string, args ...any) (any, error) {
+	reply, err := c.send(command, args...)
+	if errors.Is(err, c.none) {
 		err = nil
 	}
 	return reply, err
 }
 
-func (c *Conn) text(command string, args ...any) (string, error) {
+func (c *conn) text(command string, args ...any) (string, error) {
 	text, err := redis.String(c.do(command, args...))
 	if errors.Is(err, redis.ErrNil) {
 		err = nil
@@ -35,35 +44,30 @@ func (c *Conn) text(command string, args ...any) (string, error) {
 	return text, err
 }
 
-// Get returns the value of a key, and none for a key that is not there.
-func (c *Conn) Get(name string) (string, error) { return c.text("GET", name) }
+func (c *conn) Get(name string) (string, error) { return c.text("GET", name) }
 
-// Set sets the value of a key.
-func (c *Conn) Set(name, value string) (bool, error) {
+func (c *conn) Set(name, value string) (bool, error) {
 	text, err := c.text("SET", name, value)
 	return text == "OK", err
 }
 
-// SetNX sets a key that is not there. Without an expiry it stays.
-func (c *Conn) SetNX(name, value string, expiry time.Duration) (bool, error) {
+func (c *conn) SetNX(name, value string, expiry time.Duration) (bool, error) {
 	args := []any{name, value, "NX"}
-	if expiry != 0 {
+	if expiry != 0 { // Without one it stays.
 		args = append(args, "PX", expiry.Milliseconds())
 	}
 	text, err := c.text("SET", args...)
 	return text == "OK", err
 }
 
-// PTTL returns how long a key lives.
-func (c *Conn) PTTL(name string) (time.Duration, error) {
+func (c *conn) PTTL(name string) (time.Duration, error) {
 	ms, err := redis.Int64(c.do("PTTL", name))
 	return time.Duration(ms) * time.Millisecond, err
 }
 
-// Eval runs a script, by its hash if the server has it.
-func (c *Conn) Eval(script *redsyncredis.Script, keysAndArgs ...any) (any, error) {
+func (c *conn) Eval(script *redsyncredis.Script, keysAndArgs ...any) (any, error) {
 	count := []any{script.KeyCount}
-	if script.KeyCount < 0 {
+	if script.KeyCount < 0 { // The first argument is the count.
 		count = nil
 	}
 	args := append(count, keysAndArgs...)
@@ -74,8 +78,7 @@ func (c *Conn) Eval(script *redsyncredis.Script, keysAndArgs ...any) (any, error
 	return reply, err
 }
 
-// ScriptLoad has the server know a script.
-func (c *Conn) ScriptLoad(script *redsyncredis.Script) error {
+func (c *conn) ScriptLoad(script *redsyncredis.Script) error {
 	hash, err := c.text("SCRIPT", "LOAD", script.Src)
 	if err == nil {
 		script.Hash = hash
@@ -83,10 +86,4 @@ func (c *Conn) ScriptLoad(script *redsyncredis.Script) error {
 	return err
 }
 
-// Close closes what was made for the connection.
-func (c *Conn) Close() error {
-	if c.End == nil {
-		return nil
-	}
-	return c.End()
-}
+func (c *conn) Close() error { return c.end() }

@@ -41,7 +41,7 @@ func (p *pool) Get(ctx context.Context) (redsyncredis.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &pools.Conn{Send: c.Do, Nil: redis.ErrNil, End: c.Close}, nil
+	return pools.NewConn(c.Do, redis.ErrNil, c.Close), nil
 }
 
 func (p *pool) get(ctx context.Context) (redis.Conn, error) {

@@ -93,7 +93,7 @@ func (p *pool) Get(ctx context.Context) (redsyncredis.Conn, error) { //nolint:co
 	if ctx == nil {
 		ctx = context.Background()
 	}
-	return &pools.Conn{Nil: redis.Nil, Send: func(command string, args ...any) (any, error) {
+	return pools.NewConn(func(command string, args ...any) (any, error) {
 		return p.delegate.Do(ctx, append([]any{command}, args...)...).Result()
-	}}, nil
+	}, redis.Nil, nil), nil
 }
