@@ -2,7 +2,6 @@ package compat
 
 import (
 	"context"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -11,10 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/test/testkit"
 )
-
-// keyPrefix is that of all keys of a pair.
-const keyPrefix = "key:"
 
 // A pair is two clients, of different kinds or of the same, with keys of their own.
 type pair struct {
@@ -35,30 +32,19 @@ func newPairs(t *testing.T) []pair {
 		for _, second := range all {
 			p := pair{first: first, second: second}
 			for _, k := range []string{"a", "b", "c"} {
-				p.keys = append(p.keys, keyPrefix+p.String()+":"+k)
+				p.keys = append(p.keys, "key:"+p.String()+":"+k)
 			}
 			pairs = append(pairs, p)
 		}
 	}
 	t.Cleanup(func() {
-		require.Eventually(t, func() bool { return !anyKey(t, c, keyPrefix) }, 2*time.Minute, pollDelay)
+		for _, n := range c.Nodes {
+			require.Eventually(t, func() bool {
+				return testkit.Admin(t, n, "EVAL", "return #redis.call('KEYS', 'key:*')", 0) == int64(0)
+			}, 2*time.Minute, pollDelay)
+		}
 	})
 	return pairs
-}
-
-// anyKey reports whether a node has a key that begins so.
-func anyKey(t *testing.T, c *testcluster.Cluster, prefix string) bool {
-	t.Helper()
-	for _, n := range c.Nodes {
-		all, err := n.Keys()
-		require.NoError(t, err)
-		for k := range all {
-			if strings.HasPrefix(k, prefix) {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // Whoever has a key excludes all others, before and after an extension, until it releases it. A lock of several keys
