@@ -114,6 +114,7 @@ func TestOneInstanceRunsAJob(t *testing.T) {
 			f := newFleet(t, tt.length, withLocker(tt.ttl))
 			assert.Len(t, f.after(tt.until), 5, "once per tick, or per two")
 			assert.Equal(t, 1, f.most)
+			assert.NotEmpty(t, f.refused)
 			for _, err := range f.refused {
 				require.ErrorIs(t, err, redlock.ErrTaken)
 			}

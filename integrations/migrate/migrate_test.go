@@ -177,14 +177,12 @@ func TestTheLockIsLost(t *testing.T) {
 
 // After a loss, somebody has changed the version. That stands.
 func TestAfterALossOthersAreRespected(t *testing.T) {
-	t.Parallel()
-	databases(t, func(t *testing.T, driver, dsn string, both bool) {
-		cluster := testcluster.RunEmbedded(t, 3)
-		d := New(open(t, driver, dsn), nodetest.Redlock(t, cluster.Addrs()), name, 2*time.Second)
-		d.Both = both
+	synctest.Test(t, func(t *testing.T) {
+		cluster := redlocktest.New(t, 3)
+		d := New(&stub.Stub{}, cluster.Redlock, name, time.Minute)
 		require.NoError(t, d.Lock())
 		require.NoError(t, d.SetVersion(3, true))
-		lose(t, cluster, d)
+		cluster.Lose(d.held.Load())
 		require.ErrorIs(t, d.Run(nil), redlock.ErrLost)
 		require.ErrorIs(t, d.Drop(), redlock.ErrLost)
 		require.ErrorIs(t, d.SetVersion(4, true), redlock.ErrLost)
@@ -203,46 +201,44 @@ func TestAfterALossOthersAreRespected(t *testing.T) {
 	})
 }
 
+// Whoever finds the lock taken waits as it was told, and leaves nothing behind, also if migrate gives up before.
 func TestAnotherHasTheLock(t *testing.T) {
-	t.Parallel()
-	cluster := testcluster.RunEmbedded(t, 3)
-	databases(t, func(t *testing.T, driver, dsn string, _ bool) {
-		r := nodetest.Redlock(t, cluster.Addrs())
-		resource := name + t.Name()
-		first := New(open(t, driver, dsn), r, resource, time.Minute)
+	synctest.Test(t, func(t *testing.T) {
+		cluster := redlocktest.New(t, 3)
+		first := New(&stub.Stub{}, cluster.Redlock, name, time.Minute)
 		require.NoError(t, first.Lock())
 		require.ErrorIs(t, first.Lock(), database.ErrLocked)
 
-		second := New(open(t, driver, dsn), r, resource, time.Minute)
-		second.Wait = 50 * time.Millisecond
+		second := New(&stub.Stub{}, cluster.NewRedlock(), name, time.Minute)
 		m := newMigrate(t, second)
+		start := time.Now()
 		require.ErrorIs(t, m.Up(), database.ErrLocked)
-		second.Wait, m.LockTimeout = time.Hour, 50*time.Millisecond
+		assert.Equal(t, 10*time.Second, time.Since(start).Round(time.Second))
+		second.Wait, m.LockTimeout = time.Hour, time.Minute
 		require.ErrorIs(t, m.Up(), migrate.ErrLockTimeout)
 		closeMigrate(t, m)
 		require.NoError(t, first.Close())
-		// Neither the Close nor the Lock that was waiting has left a lock.
-		require.Eventually(t, func() bool {
-			lock, err := r.TryLock(t.Context(), []string{resource}, time.Minute)
-			return err == nil && lock.Unlock(t.Context()) == nil
-		}, 2*time.Minute, 10*time.Millisecond)
-		require.Eventually(t, func() bool { return !second.locked.Load() }, 2*time.Minute, 10*time.Millisecond)
+		synctest.Wait()
+		cluster.AssertFree()
+		require.False(t, second.locked.Load())
 	})
 }
 
 func TestOpen(t *testing.T) {
-	t.Parallel()
-	dsn := testdb.MariaDB(t)
-	d := New(&mysql.Mysql{}, nodetest.Redlock(t, testcluster.RunEmbedded(t, 3).Addrs()), name, time.Minute)
-	d.Both = true
-	_, err := d.Open("mysql://%")
-	require.Error(t, err)
-	opened, err := d.Open("mysql://" + dsn)
-	require.NoError(t, err)
-	require.True(t, opened.(*Driver).Both)
-	require.NoError(t, opened.Lock())
-	require.ErrorIs(t, opened.Lock(), database.ErrLocked)
-	require.NoError(t, opened.Close())
+	synctest.Test(t, func(t *testing.T) {
+		cluster := redlocktest.New(t, 3)
+		_, err := New(&mysql.Mysql{}, cluster.Redlock, name, time.Minute).Open("mysql://%")
+		require.Error(t, err)
+		d := New(&stub.Stub{}, cluster.Redlock, name, time.Minute)
+		d.Both = true
+		opened, err := d.Open("stub://")
+		require.NoError(t, err)
+		require.True(t, opened.(*Driver).Both)
+		require.NoError(t, opened.Lock())
+		require.ErrorIs(t, opened.Lock(), database.ErrLocked)
+		require.NoError(t, opened.Close())
+		cluster.AssertFree()
+	})
 }
 
 // A closing driver calls a function while it is closed.
