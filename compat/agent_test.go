@@ -41,33 +41,25 @@ type answer struct {
 	Taken bool   `json:"taken"`
 }
 
+// newAgent starts a process that ends with the test.
 func newAgent(version string) func(t *testing.T, c *testcluster.Cluster) client {
 	return func(t *testing.T, c *testcluster.Cluster) client {
 		t.Helper()
-		return startAgent(t, version, c.Addrs())
+		node.Require(t)
+		cmd := exec.Command("node", append([]string{"agent.js", version}, c.Addrs()...)...)
+		cmd.Dir = node.Folder()
+		p, err := child.Start(cmd)
+		require.NoError(t, err)
+		a := &agent{p: p, waiting: map[int]chan answer{}}
+		var reading sync.WaitGroup
+		reading.Go(a.read)
+		t.Cleanup(func() {
+			p.Hang() // It ends with its input.
+			reading.Wait()
+			require.NoError(t, p.Wait(), "node-redlock %s", version)
+		})
+		return a
 	}
-}
-
-// startAgent starts a process that ends with the test.
-func startAgent(t *testing.T, version string, addrs []string) *agent {
-	t.Helper()
-	node.Require(t)
-	cmd := exec.Command("node", append([]string{"agent.js", version}, addrs...)...)
-	cmd.Dir = node.Folder()
-	p, err := child.Start(cmd)
-	require.NoError(t, err)
-	a := &agent{p: p, waiting: map[int]chan answer{}}
-	read := make(chan struct{})
-	go func() {
-		defer close(read)
-		a.read()
-	}()
-	t.Cleanup(func() {
-		p.Hang() // It ends with its input.
-		<-read
-		require.NoError(t, p.Wait(), "node-redlock %s", version)
-	})
-	return a
 }
 
 // read hands the answers on until the process ends.
@@ -129,12 +121,6 @@ func (a *agent) send(req request) (chan answer, int, error) {
 
 func (a *agent) lock(ctx context.Context, keys []string, ttl time.Duration, wait bool) (held, error) {
 	id, err := a.ask(ctx, request{Op: "lock", Keys: keys, TTL: ttl.Milliseconds(), Wait: wait})
-	return agentHeld{a, id}, err
-}
-
-// using takes the keys in the way of redlock@5 that extends them by itself.
-func (a *agent) using(ctx context.Context, keys []string, ttl time.Duration) (held, error) {
-	id, err := a.ask(ctx, request{Op: "using", Keys: keys, TTL: ttl.Milliseconds()})
 	return agentHeld{a, id}, err
 }
 

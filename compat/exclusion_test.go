@@ -2,7 +2,6 @@ package compat
 
 import (
 	"context"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -10,12 +9,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed6c881748/redlock/compat/node"
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/test/testkit"
 )
-
-// keyPrefix is that of all keys of a pair.
-const keyPrefix = "key:"
 
 // A pair is two clients, of different kinds or of the same, with keys of their own.
 type pair struct {
@@ -36,75 +32,49 @@ func newPairs(t *testing.T) []pair {
 		for _, second := range all {
 			p := pair{first: first, second: second}
 			for _, k := range []string{"a", "b", "c"} {
-				p.keys = append(p.keys, keyPrefix+p.String()+":"+k)
+				p.keys = append(p.keys, "key:"+p.String()+":"+k)
 			}
 			pairs = append(pairs, p)
 		}
 	}
 	t.Cleanup(func() {
-		require.Eventually(t, func() bool { return !anyKey(t, c, keyPrefix) }, 2*time.Minute, pollDelay)
+		for _, n := range c.Nodes {
+			require.Eventually(t, func() bool {
+				return testkit.Admin(t, n, "EVAL", "return #redis.call('KEYS', 'key:*')", 0) == int64(0)
+			}, 2*time.Minute, pollDelay)
+		}
 	})
 	return pairs
 }
 
-// anyKey reports whether a node has a key that begins so.
-func anyKey(t *testing.T, c *testcluster.Cluster, prefix string) bool {
-	t.Helper()
-	for _, n := range c.Nodes {
-		all, err := n.Keys()
-		require.NoError(t, err)
-		for k := range all {
-			if strings.HasPrefix(k, prefix) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// Whoever has a key excludes all others, before and after an extension, until it releases it.
+// Whoever has a key excludes all others, before and after an extension, until it releases it. A lock of several keys
+// excludes who wants one of them, and is refused as a whole.
 func TestEachExcludesEachOther(t *testing.T) {
 	t.Parallel()
 	for _, p := range newPairs(t) {
-		t.Run(p.String(), func(t *testing.T) { excludes(t.Context(), t, p.first.client, p.second.client, p.keys[:1]) })
+		t.Run(p.String(), func(t *testing.T) {
+			excludes(t.Context(), t, p, p.keys[:1], p.keys[:1])
+			firsts, seconds := p.keys[:2], p.keys[1:]
+			if p.first.oneKey {
+				firsts = p.keys[1:2]
+			}
+			if p.second.oneKey {
+				seconds = p.keys[1:2]
+			}
+			excludes(t.Context(), t, p, firsts, seconds)
+		})
 	}
 }
 
-func excludes(ctx context.Context, t *testing.T, first, second client, keys []string) {
-	t.Helper()
-	h, err := first.lock(ctx, keys, longTTL, true)
-	require.NoError(t, err)
-	_, err = second.lock(ctx, keys, longTTL, false)
-	require.ErrorIs(t, err, errTaken)
-	require.NoError(t, h.extend(ctx, longTTL))
-	_, err = second.lock(ctx, keys, longTTL, false)
-	require.ErrorIs(t, err, errTaken)
-	require.NoError(t, h.unlock(ctx))
-	h, err = second.lock(ctx, keys, longTTL, true)
-	require.NoError(t, err)
-	require.NoError(t, h.unlock(ctx))
-}
-
-// A lock of several keys excludes who wants one of them, and is refused as a whole.
-func TestLocksOfSeveralKeysExcludeEachOther(t *testing.T) {
-	t.Parallel()
-	for _, p := range newPairs(t) {
-		t.Run(p.String(), func(t *testing.T) { excludesSeveral(t.Context(), t, p) })
-	}
-}
-
-func excludesSeveral(ctx context.Context, t *testing.T, p pair) {
+// excludes has the first one hold its keys, which do not have the last one, while the second one wants its own.
+func excludes(ctx context.Context, t *testing.T, p pair, firsts, seconds []string) {
 	t.Helper()
 	first, second := p.first.client, p.second.client
-	firsts, seconds := p.keys[:2], p.keys[1:]
-	if p.first.oneKey {
-		firsts = p.keys[1:2]
-	}
-	if p.second.oneKey {
-		seconds = p.keys[1:2]
-	}
 	h, err := first.lock(ctx, firsts, longTTL, true)
 	require.NoError(t, err)
+	_, err = second.lock(ctx, seconds, longTTL, false)
+	require.ErrorIs(t, err, errTaken)
+	require.NoError(t, h.extend(ctx, longTTL))
 	_, err = second.lock(ctx, seconds, longTTL, false)
 	require.ErrorIs(t, err, errTaken)
 	// What it was refused for is taken, and nothing else is.
@@ -141,47 +111,4 @@ func TestALockOfAHolderThatVanishedEndsWithItsTTL(t *testing.T) {
 		})
 	}
 	waits.Wait()
-}
-
-// A lock that is extended while its holder works excludes others for longer than its ttl:
-// ours with KeepAlive, and that of using in redlock@5.
-func TestALockThatIsExtendedByItselfOutlivesItsTTL(t *testing.T) {
-	t.Parallel()
-	node.Require(t)
-	const ttl = 3 * time.Second
-	c := testcluster.RunServers(t, nodes)
-	all := contenders(t, c)
-	for name, hold := range map[string]func(ctx context.Context) (func(context.Context) error, error){
-		"KeepAlive": func(ctx context.Context) (func(context.Context) error, error) {
-			l, err := all[0].client.(ours).r.Lock(ctx, []string{"KeepAlive"}, ttl)
-			if err != nil {
-				return nil, err
-			}
-			l.KeepAlive(ctx)
-			return l.Unlock, nil
-		},
-		"using": func(ctx context.Context) (func(context.Context) error, error) {
-			h, err := startAgent(t, "5", c.Addrs()).using(ctx, []string{"using"}, ttl)
-			return h.unlock, err
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			ctx := t.Context()
-			unlock, err := hold(ctx)
-			require.NoError(t, err)
-			for end := time.Now().Add(ttl + ttl/2); time.Now().Before(end); time.Sleep(pollDelay) {
-				for _, other := range all {
-					_, err = other.client.lock(ctx, []string{name}, longTTL, false)
-					require.ErrorIs(t, err, errTaken, other.name)
-				}
-			}
-			require.NoError(t, unlock(ctx))
-			for _, other := range all {
-				h, err := other.client.lock(ctx, []string{name}, longTTL, true)
-				require.NoError(t, err)
-				require.NoError(t, h.unlock(ctx))
-			}
-		})
-	}
 }

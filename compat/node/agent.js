@@ -41,19 +41,6 @@ const library = {
       extend: (lock, ttl) => lock.extend(ttl),
       release: (lock) => lock.release(),
       isTaken: (err) => err instanceof ExecutionError,
-      // using extends the lock until its routine ends. It is released by ending that.
-      using: (keys, ttl) => new Promise((acquired, failed) => {
-        const threshold = Math.floor(ttl / 2);
-        let end;
-        const done = redlock.using(keys, ttl, { automaticExtensionThreshold: threshold }, async (signal) => {
-          await new Promise((resolve) => {
-            end = resolve;
-            acquired({ end: async () => { end(); await done; } });
-          });
-          if (signal.aborted) throw signal.error;
-        });
-        done.catch(failed);
-      }),
     };
   },
 }[version]();
@@ -72,12 +59,11 @@ const ops = {
       await new Promise((resolve) => setTimeout(resolve, 5 + 10 * Math.random()));
     }
   },
-  using: async ({ id, keys, ttl }) => locks.set(id, await library.using(keys, ttl)),
   extend: async ({ lock, ttl }) => locks.set(lock, await library.extend(locks.get(lock), ttl)),
   unlock: async ({ lock }) => {
     const held = locks.get(lock);
     locks.delete(lock);
-    await (held.end ? held.end() : library.release(held));
+    await library.release(held);
   },
 };
 

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"sync"
+	"testing"
 )
 
 // Folder is where this package and what it installs are.
@@ -27,6 +28,18 @@ var Install = sync.OnceValue(func() error {
 	}
 	return install(Folder(), "npm", "ci", "--ignore-scripts", "--loglevel=error")
 })
+
+// Require skips a test where node-redlock cannot be run. Where CI=true it fails.
+func Require(t *testing.T) {
+	t.Helper()
+	err := Install()
+	if err != nil && os.Getenv("CI") != "true" {
+		t.Skip("node-redlock cannot be run here: ", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
 
 // install has a command install what the package-lock.json of a folder names, unless it is there.
 // Several processes may do so at the same time, as scripts/matrix.sh has it: so it is made beside, and

@@ -1,8 +1,10 @@
 package redlockcertmagic
 
 import (
+	"bytes"
 	"context"
-	"strings"
+	"fmt"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,7 +12,10 @@ import (
 	"github.com/caddyserver/certmagic"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 
+	"github.com/seed6c881748/redlock/integrations/internal/nodetest"
 	"github.com/seed6c881748/redlock/redlock"
 	"github.com/seed6c881748/redlock/redlock/redlocktest"
 )
@@ -98,77 +103,13 @@ func TestTryLock(t *testing.T) {
 		ok, err = two.TryLock(t.Context(), name)
 		require.NoError(t, err)
 		require.False(t, ok)
-		require.NoError(t, one.Unlock(t.Context(), name))
-		cluster.StopMajority()
+		cluster.StopMajority() // The node that is left says that it is taken.
 		ok, err = two.TryLock(t.Context(), name)
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		require.False(t, ok)
 		cluster.Recover()
-		assert.Empty(t, two.names)
-		cluster.AssertFree()
-	})
-}
-
-// As TestFileStorageWriteLock of certmagic, but that a context has to last until there is a lock.
-func TestCertmagicsOwnCase(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		_, s, _ := newStorages(t)
-		ctx, cancel := context.WithCancel(t.Context())
-		require.NoError(t, s.Lock(ctx, "foo"))
-		cancel()
-		require.ErrorIs(t, s.Lock(ctx, "foo"), context.Canceled)
-		require.NoError(t, s.Unlock(ctx, "foo"))
-		require.NoError(t, s.Lock(t.Context(), "foo"))
-		require.NoError(t, s.Unlock(ctx, "foo"))
-		require.ErrorIs(t, s.Lock(ctx, "foo"), context.Canceled)
-		require.Empty(t, s.names)
-	})
-}
-
-func TestOddNames(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		cluster, one, two := newStorages(t)
-		names := []string{
-			"", "*.example.com", "issue_cert_*.example.com", "issue_cert_[2001:db8::1]", "a/b", "a\\b", "a", "A", "a ", "a\nb", "a\x00b",
-			"\xff\xfe", "bücher.example", "certmagic:", "{a}", strings.Repeat("long.", 2_000),
-		}
-		for _, name := range names {
-			require.NoError(t, one.Lock(t.Context(), name), "%q", name)
-		}
-		for _, name := range names {
-			ok, err := two.TryLock(t.Context(), name)
-			require.NoError(t, err, "%q", name)
-			require.False(t, ok, "%q", name)
-		}
-		require.Len(t, cluster.Held(), len(names))
-		for _, name := range names {
-			require.NoError(t, one.Unlock(t.Context(), name), "%q", name)
-		}
-		require.ErrorContains(t, one.Lock(t.Context(), "__redlock__:"), "reserved", "keys of redlock itself")
-		require.Empty(t, one.names)
-		cluster.AssertFree()
-	})
-}
-
-// While the one who has lost it works, nobody else of its process gets it: Unlock has the name only.
-func TestUnlockOfALostLockIsNotThatOfTheNextHolder(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		cluster, one, two := newStorages(t)
-		require.NoError(t, one.Lock(t.Context(), name))
-		cluster.Lose(one.names[name].lock)
-		ok, err := one.TryLock(t.Context(), name)
-		require.NoError(t, err)
-		require.False(t, ok, "in its own process")
-		require.NoError(t, two.Lock(t.Context(), name), "in another process")
-		require.NoError(t, one.Unlock(t.Context(), name), "there is nothing to release")
-		ok, err = one.TryLock(t.Context(), name)
-		require.NoError(t, err)
-		require.False(t, ok, "it is still the other's")
-		require.NoError(t, two.Unlock(t.Context(), name))
-		ok, err = one.TryLock(t.Context(), name)
-		require.NoError(t, err)
-		require.True(t, ok)
 		require.NoError(t, one.Unlock(t.Context(), name))
+		assert.Empty(t, two.names)
 		cluster.AssertFree()
 	})
 }
@@ -198,16 +139,24 @@ func TestALostLockIsTakenAnew(t *testing.T) {
 	})
 }
 
-// Who waits in the same process gets it when the one who has lost it unlocks.
+// While the one who has lost it works, nobody else of its process gets it: Unlock has the name only. Who waits there gets
+// it then.
 func TestUnlockOfALostLockPassesItsTurnOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		cluster, one, _ := newStorages(t)
+		cluster, one, two := newStorages(t)
 		require.NoError(t, one.Lock(t.Context(), name))
 		cluster.Lose(one.names[name].lock)
+		ok, err := one.TryLock(t.Context(), name)
+		require.NoError(t, err)
+		require.False(t, ok, "in its own process")
+		require.NoError(t, two.Lock(t.Context(), name), "in another process")
 		locked := make(chan error, 1)
-		go func() { locked <- one.Lock(within(t, ttl), name) }()
+		go func() { locked <- one.Lock(within(t, 2*ttl), name) }()
 		synctest.Wait()
-		require.NoError(t, one.Unlock(t.Context(), name))
+		require.NoError(t, one.Unlock(t.Context(), name), "there is nothing to release")
+		time.Sleep(ttl)
+		require.Empty(t, locked, "it is still the other's")
+		require.NoError(t, two.Unlock(t.Context(), name))
 		require.NoError(t, <-locked)
 		require.NoError(t, one.Unlock(t.Context(), name))
 		require.Empty(t, one.names)
@@ -313,22 +262,68 @@ func TestTheRestOfALostLockIsInNobodysWay(t *testing.T) {
 	})
 }
 
+// A wait lasts through an outage, unless the options say otherwise.
 func TestAWaitLastsThroughAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cluster, one, _ := newStorages(t)
 		cluster.StopMajority()
+		hasty := New(one.Storage, cluster.NewRedlock(), ttl, redlock.WithRetryCount(0))
+		require.ErrorIs(t, hasty.Lock(t.Context(), name), redlock.ErrNoQuorum)
+		require.Empty(t, hasty.names)
 		done := make(chan error)
 		go func() { done <- one.Lock(t.Context(), name) }()
 		time.Sleep(time.Hour)
 		cluster.Recover()
 		require.NoError(t, <-done)
 		require.NoError(t, one.Unlock(t.Context(), name))
+	})
+}
 
-		// Unless the options say otherwise.
-		hasty := New(one.Storage, cluster.NewRedlock(), ttl, redlock.WithRetryCount(0))
-		cluster.StopMajority()
-		require.ErrorIs(t, hasty.Lock(t.Context(), name), redlock.ErrNoQuorum)
-		require.Empty(t, hasty.names)
-		cluster.Recover()
+const secret = "hunter2"
+
+// A database is a storage as there are for Redis and SQL, which prints itself without its password.
+type database struct {
+	certmagic.Storage
+
+	Host, Password string
+}
+
+func (d *database) String() string { return "database " + d.Host }
+
+// A plain one has nothing to print itself by.
+type plain struct {
+	certmagic.Storage
+
+	Password string
+}
+
+// Whatever logs it, a storage prints no secrets. Without a Format, fmt would iterate over a map that Lock writes, which
+// ends the program.
+func TestAStoragePrintsNoSecrets(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, files := redlocktest.New(t, 1).Redlock, &certmagic.FileStorage{Path: t.TempDir()}
+		for want, s := range map[string]*Storage{
+			"database db1 with locks of redlock":           New(&database{files, "db1", secret}, r, ttl),
+			"redlockcertmagic.plain with locks of redlock": New(plain{files, secret}, r, ttl),
+		} {
+			var locks sync.WaitGroup
+			locks.Go(func() {
+				for range 50 {
+					assert.NoError(t, s.Lock(t.Context(), name))
+					assert.NoError(t, s.Unlock(t.Context(), name))
+				}
+			})
+			for range 50 {
+				nodetest.RequirePrinted(t, want, s)
+				require.NotContains(t, fmt.Sprintf("%+v", []certmagic.Storage{s}), secret)
+			}
+			locks.Wait()
+			var log bytes.Buffer
+			logger := zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(zapcore.EncoderConfig{}), zapcore.AddSync(&log), zap.DebugLevel))
+			logger.Info("zap", zap.Any("storage", s), zap.Reflect("fields", s))
+			require.NoError(t, certmagic.CleanStorage(t.Context(), s, certmagic.CleanStorageOptions{Logger: logger}))
+			require.Contains(t, log.String(), want)
+			require.NotContains(t, log.String(), secret)
+		}
 	})
 }

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,8 +17,119 @@ import (
 
 	"github.com/seed6c881748/redlock/redlock"
 	"github.com/seed6c881748/redlock/redlock/redlocktest"
+	"github.com/seed6c881748/redlock/redlock/ticks"
 	"github.com/seed6c881748/redlock/test/testkit"
 )
+
+const (
+	ttl     = 30 * time.Second
+	minHold = 10 * time.Second
+	wait    = ticks.MaxWait
+)
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+// A record is a logger that keeps what it is told.
+type record struct {
+	mu    sync.Mutex
+	lines []string
+	errs  []error
+}
+
+func (r *record) Info(msg string, keysAndValues ...any) { r.add("info", nil, msg, keysAndValues) }
+
+func (r *record) Error(err error, msg string, keysAndValues ...any) {
+	r.add("error", err, msg, keysAndValues)
+}
+
+func (r *record) add(level string, err error, msg string, keysAndValues []any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	line := level + " " + msg
+	for i := 0; i+1 < len(keysAndValues); i += 2 {
+		line += fmt.Sprintf(" %v=%v", keysAndValues[i], keysAndValues[i+1])
+	}
+	r.lines, r.errs = append(r.lines, line), append(r.errs, err)
+}
+
+// with returns the lines that begin so, and their errors.
+func (r *record) with(prefix string) (lines []string, errs []error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i, line := range r.lines {
+		if strings.HasPrefix(line, prefix) {
+			lines, errs = append(lines, line), append(errs, r.errs[i])
+		}
+	}
+	return lines, errs
+}
+
+// told returns the lines that begin so.
+func (r *record) told(prefix string) []string {
+	lines, _ := r.with(prefix)
+	return lines
+}
+
+// A process is a Cron with a Redlock and a Locker of its own, and what its logger was told.
+type process struct {
+	*cron.Cron
+	r      *redlock.Redlock
+	locker *Locker
+	log    *record
+}
+
+// newProcess is to be called in a bubble. Its clock is late by as much as behind.
+func newProcess(t *testing.T, cluster *redlocktest.Cluster, name string, behind time.Duration) *process {
+	t.Helper()
+	late := func(job cron.Job) cron.Job {
+		return cron.FuncJob(func() {
+			time.Sleep(behind)
+			job.Run()
+		})
+	}
+	p := &process{r: cluster.NewRedlock(), log: &record{}}
+	p.locker = must(NewLocker(p.r, p.log, ttl, minHold, redlock.WithOwner(name)))
+	p.Cron = cron.New(cron.WithLogger(cron.DiscardLogger), cron.WithChain(cron.Recover(p.log), late))
+	p.Start()
+	t.Cleanup(func() { <-p.Stop().Done() })
+	return p
+}
+
+func (p *process) every(t *testing.T, job cron.Job) {
+	t.Helper()
+	_, err := p.AddJob("* * * * *", job)
+	require.NoError(t, err)
+}
+
+// runs counts the runs of a job.
+type runs struct {
+	count           atomic.Int64
+	length          time.Duration
+	endsWithContext bool
+}
+
+func (r *runs) run(ctx context.Context) error {
+	r.count.Add(1)
+	ended := ctx.Done()
+	if !r.endsWithContext {
+		ended = nil
+	}
+	select {
+	case <-ended:
+		return context.Cause(ctx)
+	case <-time.After(r.length):
+		return nil
+	}
+}
+
+func (r *runs) Run() { _ = r.run(context.Background()) }
+
+func (r *runs) times() int { return int(r.count.Load()) }
 
 // Both kinds of jobs run once per tick over three processes whose clocks are a second apart. The others' loggers hear who
 // has run it.
@@ -33,9 +147,7 @@ func TestOneProcessRunsAJob(t *testing.T) {
 					all[i].every(t, job(all[i].locker, r))
 				}
 				time.Sleep(5*time.Minute + minHold)
-				count, most := r.counted()
-				assert.Equal(t, 5, count, "once per tick")
-				assert.Equal(t, 1, most)
+				assert.Equal(t, 5, r.times(), "once per tick")
 				for _, p := range all[1:] {
 					assert.Len(t, p.log.told("info skip job=report holder=machine0 for="), 5)
 				}
@@ -47,20 +159,6 @@ func TestOneProcessRunsAJob(t *testing.T) {
 			})
 		})
 	}
-}
-
-// It is the Locker that does it.
-func TestWithoutALockerAllRunIt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		cluster, r := redlocktest.New(t, 3), &runs{length: wait}
-		for i := range 3 {
-			newProcess(t, cluster, "", time.Duration(i)*time.Second).every(t, r)
-		}
-		time.Sleep(time.Minute + wait)
-		count, most := r.counted()
-		assert.Equal(t, 3, count)
-		assert.Equal(t, 3, most)
-	})
 }
 
 // What a standstill has taken of the second since the tick comes off the wait, or a late process would find the lock of
@@ -113,9 +211,7 @@ func TestALongJobKeepsOthersOut(t *testing.T) {
 		one.every(t, one.locker.Wrapper("report")(r))
 		two.every(t, two.locker.Wrapper("report")(r))
 		time.Sleep(3*time.Minute + minHold) // From the first minute to the middle of the third.
-		count, most := r.counted()
-		assert.Equal(t, 1, count)
-		assert.Equal(t, 1, most)
+		assert.Equal(t, 1, r.times())
 		for _, p := range []*process{one, two} {
 			assert.NotEmpty(t, p.log.told("info skip job=report holder=one for="))
 		}
@@ -125,35 +221,13 @@ func TestALongJobKeepsOthersOut(t *testing.T) {
 	})
 }
 
-// SkipIfStillRunning and Recover stand before the Locker, as the Cron's chain does.
-func TestTheChainBeforeTheLocker(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		cluster, r := redlocktest.New(t, 3), &runs{length: 90 * time.Second}
-		log := &record{}
-		p := newProcess(t, cluster, "", 0, cron.SkipIfStillRunning(log))
-		p.every(t, p.locker.Wrapper("long")(r))
-		panics := 0
-		p.every(t, p.locker.Func("broken", func(context.Context) error {
-			panics++
-			panic("broken")
-		}))
-		time.Sleep(3*time.Minute + minHold)
-		count, most := r.counted()
-		assert.Equal(t, 2, count)
-		assert.Equal(t, 1, most)
-		assert.Len(t, log.told("info skip"), 1)
-		assert.Equal(t, 3, panics, "its lock was released each time")
-		assert.Len(t, p.log.told("error panic"), 3)
-		assert.NotContains(t, cluster.Held(), "cron:broken")
-		time.Sleep(2 * time.Minute)
-	})
-}
-
+// Without a quorum nobody runs a job. It is no skip, even if a node that answers says that another process has the lock.
 func TestNobodyRunsAJobWithoutAQuorum(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cluster, r := redlocktest.New(t, 3), &runs{}
 		p := newProcess(t, cluster, "", 0)
 		p.every(t, p.locker.Func("report", r.run))
+		release := cluster.Take("cron:report", time.Hour)
 		cluster.StopMajority()
 		time.Sleep(time.Minute + minHold)
 		assert.Zero(t, r.times())
@@ -161,7 +235,9 @@ func TestNobodyRunsAJobWithoutAQuorum(t *testing.T) {
 		require.Len(t, lines, 1)
 		require.ErrorIs(t, errs[0], redlock.ErrNoQuorum)
 		require.NotErrorIs(t, errs[0], context.DeadlineExceeded)
+		assert.Empty(t, p.log.told("info"))
 		cluster.Recover()
+		release()
 		time.Sleep(time.Minute)
 		assert.Equal(t, 1, r.times())
 	})
@@ -189,19 +265,24 @@ func TestALostLock(t *testing.T) {
 	})
 }
 
+// The logger hears of a job's error. A panic releases the lock, and goes on to what stands before the Locker.
 func TestAJobThatFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newProcess(t, redlocktest.New(t, 3), "", 0)
+		cluster := redlocktest.New(t, 3)
+		p := newProcess(t, cluster, "", 0)
 		full := errors.New("the disk is full")
 		p.every(t, p.locker.Func("report", func(ctx context.Context) error {
 			_, held := redlock.FromContext(ctx)
 			assert.True(t, held)
 			return full
 		}))
-		time.Sleep(time.Minute + time.Second)
+		p.every(t, p.locker.Func("broken", func(context.Context) error { panic("broken") }))
+		time.Sleep(2*time.Minute + minHold)
 		lines, errs := p.log.with("error job failed job=report")
-		require.Len(t, lines, 1)
+		require.Len(t, lines, 2)
 		require.ErrorIs(t, errs[0], full)
+		assert.Len(t, p.log.told("error panic"), 2, "its lock was released each time")
+		cluster.AssertFree()
 	})
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed6c881748/redlock/integrations/internal/nodetest"
 	"github.com/seed6c881748/redlock/redlock"
 	"github.com/seed6c881748/redlock/redlock/redlocktest"
 )
@@ -87,7 +88,6 @@ func TestALeaderThatClosesIsFollowedAtOnce(t *testing.T) {
 			first, took := await(t, electors)
 			assert.Less(t, took, time.Second, "it need not wait for the ttl")
 			require.NoError(t, electors[first].Close(t.Context()))
-			require.ErrorIs(t, electors[first].IsLeader(t.Context()), ErrNotLeader)
 			require.NoError(t, electors[first].Close(t.Context()), "again")
 		}
 		assert.Equal(t, -1, leader(t, electors))
@@ -95,6 +95,7 @@ func TestALeaderThatClosesIsFollowedAtOnce(t *testing.T) {
 	})
 }
 
+// Whoever leads goes on, until there is no quorum. Meanwhile, and then, each Elector says what it waits for.
 func TestNobodyLeadsWithoutAQuorum(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		electors, cluster := newElectors(t)
@@ -102,10 +103,19 @@ func TestNobodyLeadsWithoutAQuorum(t *testing.T) {
 		for range 5 {
 			time.Sleep(tick)
 			require.Equal(t, first, leader(t, electors), "it goes on to lead")
+			for i, e := range electors {
+				if err := e.IsLeader(t.Context()); i != first {
+					require.ErrorIs(t, err, redlock.ErrTaken)
+					require.NotErrorIs(t, err, redlock.ErrNoQuorum)
+				}
+			}
 		}
 		cluster.HangMajority()
-		time.Sleep(tick)
+		time.Sleep(2 * tick)
 		require.Equal(t, -1, leader(t, electors))
+		for _, e := range electors {
+			require.ErrorIs(t, e.IsLeader(t.Context()), redlock.ErrNoQuorum)
+		}
 		cluster.Recover()
 		await(t, electors)
 	})
@@ -148,27 +158,19 @@ func TestTermsThatAreLimited(t *testing.T) {
 	})
 }
 
-func TestALeaderThatLosesItsLockIsFollowed(t *testing.T) {
+// A leader that has died is followed after the ttl, and one that has lost its lock, too.
+func TestALeaderThatIsNoMoreIsFollowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		electors, cluster := newElectors(t)
+		cluster := redlocktest.New(t, 3)
+		cluster.Take("leader", tick) // As a process that died.
+		electors := contend(t, cluster)
+		_, took := await(t, electors)
+		assert.InDelta(t, tick, took, float64(time.Second))
 		for range 5 {
 			first, _ := await(t, electors)
 			cluster.Lose(electors[first].lock.Load()) // By now, somebody may have followed.
 		}
 		await(t, electors)
-	})
-}
-
-// From its loss on, an Elector says no, even before its campaign has heard of that.
-func TestWhoLosesItsLockLeadsNoMore(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		cluster := redlocktest.New(t, 3)
-		lock, err := cluster.Redlock.Lock(t.Context(), []string{"leader"}, tick)
-		require.NoError(t, err)
-		e := &Elector{r: cluster.Redlock, done: make(chan struct{})}
-		e.lock.Store(lock)
-		cluster.Lose(lock)
-		require.ErrorIs(t, e.IsLeader(t.Context()), ErrNotLeader)
 	})
 }
 
@@ -193,35 +195,12 @@ func TestAnElectorThatGivesUpSaysWhy(t *testing.T) {
 	})
 }
 
-// While it waits, an Elector says whether somebody else leads, or perhaps nobody.
-func TestAnElectorSaysWhatItWaitsFor(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		electors, cluster := newElectors(t)
-		first, _ := await(t, electors)
-		time.Sleep(time.Second)
-		for i, e := range electors {
-			if err := e.IsLeader(t.Context()); i != first {
-				require.ErrorIs(t, err, redlock.ErrTaken)
-				require.NotErrorIs(t, err, redlock.ErrNoQuorum)
-			}
-		}
-		cluster.StopMajority()
-		time.Sleep(2 * tick)
-		for _, e := range electors {
-			err := e.IsLeader(t.Context())
-			require.ErrorIs(t, err, ErrNotLeader)
-			require.ErrorIs(t, err, redlock.ErrNoQuorum)
-		}
-		cluster.Recover()
-	})
-}
-
 // fmt would read what the campaign changes.
 func TestAnElectorPrintsItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cluster := redlocktest.New(t, 3)
 		e := must(NewElector(cluster.Redlock, "leader", tick))
-		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%d"} {
+		for _, verb := range nodetest.Verbs {
 			require.Regexp(t, `^Elector of "leader" \(`, fmt.Sprintf(verb, e)) // While it stands.
 		}
 		await(t, []*Elector{e})
@@ -231,20 +210,31 @@ func TestAnElectorPrintsItself(t *testing.T) {
 	})
 }
 
-// From the call of Close on, an Elector says no, even before it has heard of that itself.
-func TestWhoClosesLeadsNoMore(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		lock, err := redlocktest.New(t, 3).Redlock.Lock(t.Context(), []string{"leader"}, tick)
-		require.NoError(t, err)
-		e := &Elector{cancel: func() {}, done: make(chan struct{})} // Its campaign does not end.
-		e.lock.Store(lock)
-		require.NoError(t, e.IsLeader(t.Context()))
-		ctx, cancel := context.WithCancel(t.Context())
-		cancel()
-		require.ErrorIs(t, e.Close(ctx), context.Canceled)
-		require.ErrorIs(t, e.IsLeader(t.Context()), ErrNotLeader)
-		require.NoError(t, lock.Unlock(t.Context()))
-	})
+// From the call of Close on, and from a loss on, an Elector says no, even before its campaign has heard of that.
+func TestWhoLeadsNoMoreSaysSo(t *testing.T) {
+	for name, end := range map[string]func(*redlocktest.Cluster, *Elector, *redlock.Lock){
+		"loss": func(c *redlocktest.Cluster, _ *Elector, lock *redlock.Lock) { c.Lose(lock) },
+		"Close": func(_ *redlocktest.Cluster, e *Elector, lock *redlock.Lock) {
+			ctx, cancel := context.WithCancel(context.Background())
+			cancel()
+			require.ErrorIs(t, e.Close(ctx), context.Canceled)
+			require.NoError(t, lock.Err())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				cluster := redlocktest.New(t, 3)
+				lock, err := cluster.Redlock.Lock(t.Context(), []string{"leader"}, tick)
+				require.NoError(t, err)
+				e := &Elector{r: cluster.Redlock, cancel: func() {}, done: make(chan struct{})} // Its campaign does not end.
+				e.lock.Store(lock)
+				require.NoError(t, e.IsLeader(t.Context()))
+				end(cluster, e, lock)
+				require.ErrorIs(t, e.IsLeader(t.Context()), ErrNotLeader)
+				_ = lock.Unlock(t.Context())
+			})
+		})
+	}
 }
 
 func TestCloseEndsWithItsContext(t *testing.T) {

@@ -3,8 +3,11 @@ package redlockgoose
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
+	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	_ "github.com/go-sql-driver/mysql" // The driver "mysql".
@@ -18,10 +21,13 @@ import (
 	"github.com/seed6c881748/redlock/integrations/internal/nodetest"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/redlock"
+	"github.com/seed6c881748/redlock/redlock/redlocktest"
 	"github.com/seed6c881748/redlock/test/testdb"
 )
 
 const name = "migrate:orders"
+
+func TestMain(m *testing.M) { testdb.Main(m) }
 
 // A database is one that goose migrates.
 type database struct {
@@ -43,11 +49,9 @@ func databases(t *testing.T, test func(t *testing.T, d database)) {
 	})
 }
 
-func (d database) open() (*sql.DB, error) { return sql.Open(d.driver, d.dsn) }
-
-func (d database) mustOpen(t *testing.T) *sql.DB {
+func (d database) open(t *testing.T) *sql.DB {
 	t.Helper()
-	db, err := d.open()
+	db, err := sql.Open(d.driver, d.dsn)
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, db.Close()) })
 	return db
@@ -56,16 +60,12 @@ func (d database) mustOpen(t *testing.T) *sql.DB {
 // provider returns a provider that has made its table: that is not under its lock.
 func (d database) provider(t *testing.T, db *sql.DB, option goose.ProviderOption, migrations ...*goose.Migration) *goose.Provider {
 	t.Helper()
-	p, err := newProvider(d, db, option, migrations...)
+	p, err := goose.NewProvider(d.dialect, db, nil, option,
+		goose.WithGoMigrations(migrations...), goose.WithDisableGlobalRegistry(true))
 	require.NoError(t, err)
 	_, err = p.HasPending(t.Context())
 	require.NoError(t, err)
 	return p
-}
-
-func newProvider(d database, db *sql.DB, option goose.ProviderOption, migrations ...*goose.Migration) (*goose.Provider, error) {
-	return goose.NewProvider(d.dialect, db, nil, option,
-		goose.WithGoMigrations(migrations...), goose.WithDisableGlobalRegistry(true))
 }
 
 func in(version int64, run func(ctx context.Context, tx *sql.Tx) error) *goose.Migration {
@@ -79,33 +79,24 @@ func statement(version int64, text string) *goose.Migration {
 	})
 }
 
-// kinds are the two ways in which goose takes a lock.
-var kinds = map[string]func(*Locker) goose.ProviderOption{
-	"Locker":        func(l *Locker) goose.ProviderOption { return goose.WithLocker(l) },
-	"SessionLocker": func(l *Locker) goose.ProviderOption { return goose.WithSessionLocker(l) },
-}
-
-// everyWay runs a test on each database with each kind of lock.
-func everyWay(t *testing.T, test func(t *testing.T, d database, kind string)) {
-	t.Helper()
-	for kind := range kinds {
-		t.Run(kind, func(t *testing.T) {
-			databases(t, func(t *testing.T, d database) { test(t, d, kind) })
-		})
-	}
-}
-
-// What goose asks of a locker: of five providers, one migrates.
+// What goose asks of a locker: of five providers, one migrates, in both ways in which goose takes a lock.
 func TestProviders(t *testing.T) {
 	t.Parallel()
-	everyWay(t, func(t *testing.T, d database, kind string) {
-		cluster := testcluster.RunEmbedded(t, 3)
-		locktesting.TestProviderLocking(t, func(t *testing.T) *goose.Provider {
-			l := New(nodetest.Redlock(t, cluster.Addrs()), name, time.Minute)
-			return d.provider(t, d.mustOpen(t), kinds[kind](l),
-				statement(1, "CREATE TABLE a (x INT)"), statement(2, "CREATE TABLE b (x INT)"))
+	for kind, option := range map[string]func(*Locker) goose.ProviderOption{
+		"Locker":        func(l *Locker) goose.ProviderOption { return goose.WithLocker(l) },
+		"SessionLocker": func(l *Locker) goose.ProviderOption { return goose.WithSessionLocker(l) },
+	} {
+		t.Run(kind, func(t *testing.T) {
+			databases(t, func(t *testing.T, d database) {
+				cluster := testcluster.RunEmbedded(t, 3)
+				locktesting.TestProviderLocking(t, func(t *testing.T) *goose.Provider {
+					l := New(nodetest.Redlock(t, cluster.Addrs()), name, time.Minute)
+					return d.provider(t, d.open(t), option(l),
+						statement(1, "CREATE TABLE a (x INT)"), statement(2, "CREATE TABLE b (x INT)"))
+				})
+			})
 		})
-	})
+	}
 }
 
 // What goose asks of a locker: of five, one gets the lock, and the others give up in time.
@@ -124,7 +115,7 @@ func TestTheLockIsLost(t *testing.T) {
 		const ttl = 2 * time.Second // The next extension is not long in coming.
 		cluster := testcluster.RunEmbedded(t, 3)
 		l := New(nodetest.Redlock(t, cluster.Addrs()), name, ttl)
-		db := d.mustOpen(t)
+		db := d.open(t)
 		_, err := db.ExecContext(t.Context(), "CREATE TABLE orders (x INT)")
 		require.NoError(t, err)
 		var failed error
@@ -171,7 +162,7 @@ func TestALostLockerIsReported(t *testing.T) {
 	databases(t, func(t *testing.T, d database) {
 		cluster := testcluster.RunEmbedded(t, 3)
 		l := New(nodetest.Redlock(t, cluster.Addrs()), name, time.Minute)
-		p := d.provider(t, d.mustOpen(t), goose.WithLocker(l), in(1, func(context.Context, *sql.Tx) error {
+		p := d.provider(t, d.open(t), goose.WithLocker(l), in(1, func(context.Context, *sql.Tx) error {
 			lose(t, cluster)
 			return nil
 		}))
@@ -181,34 +172,6 @@ func TestALostLockerIsReported(t *testing.T) {
 		version, err := p.GetDBVersion(t.Context())
 		require.NoError(t, err)
 		require.EqualValues(t, 1, version)
-	})
-}
-
-// Without a Locker, a Do around the provider's call ends the statement that is running.
-func TestDoAroundTheProvider(t *testing.T) {
-	t.Parallel()
-	databases(t, func(t *testing.T, d database) {
-		sleep := map[goose.Dialect]string{
-			goose.DialectPostgres: "SELECT pg_sleep(600)", goose.DialectMySQL: "SELECT SLEEP(600)",
-		}[d.dialect]
-		cluster := testcluster.RunEmbedded(t, 3)
-		p := d.provider(t, d.mustOpen(t), goose.WithVerbose(false), in(1, func(ctx context.Context, tx *sql.Tx) error {
-			lose(t, cluster)
-			_, err := tx.ExecContext(ctx, sleep)
-			return err
-		}))
-		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-		defer cancel()
-		do := func(ctx context.Context, _ *redlock.Lock) error {
-			_, err := p.Up(ctx)
-			return err
-		}
-		err := nodetest.Redlock(t, cluster.Addrs()).Do(ctx, []string{name}, 2*time.Second, do)
-		require.ErrorIs(t, err, redlock.ErrLost)
-		require.NoError(t, ctx.Err(), "the statement went on")
-		version, err := p.GetDBVersion(t.Context())
-		require.NoError(t, err)
-		require.Zero(t, version)
 	})
 }
 
@@ -231,4 +194,79 @@ func TestErrors(t *testing.T) {
 	}
 	require.NoError(t, l.Unlock(t.Context(), nil), "the lock ends by itself")
 	require.ErrorIs(t, l.Unlock(t.Context(), nil), errNotLocked)
+}
+
+// Goose stops when its context ends, and then unlocks. Until that nobody else may migrate, however long it takes.
+func TestTheLockOutlivesTheContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cluster := redlocktest.New(t, 3)
+		l := New(cluster.Redlock, name, time.Minute)
+		ctx, cancel := context.WithCancel(t.Context())
+		require.NoError(t, l.Lock(ctx, nil))
+		cancel()
+		time.Sleep(time.Hour)
+		require.Equal(t, []string{name}, cluster.Held())
+		require.NoError(t, l.Unlock(ctx, nil), "it was held to the end")
+		cluster.AssertFree()
+	})
+}
+
+// fmt would read what belongs to who has the lock.
+func TestALockerPrintsItself(t *testing.T) {
+	l := New(nil, name, time.Minute)
+	for _, verb := range nodetest.Verbs {
+		require.Equal(t, `Locker of "`+name+`"`, fmt.Sprintf(verb, l))
+	}
+}
+
+// As goose's own lockers, one waits for about five minutes while somebody migrates, and no longer.
+func TestALockerWaitsForFiveMinutes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cluster := redlocktest.New(t, 1)
+		first, second := New(cluster.Redlock, name, time.Hour), New(cluster.NewRedlock(), name, time.Hour)
+		require.NoError(t, first.Lock(t.Context(), nil))
+		began := time.Now()
+		require.ErrorIs(t, second.Lock(t.Context(), nil), redlock.ErrTaken)
+		require.InDelta(t, 5*time.Minute, time.Since(began), float64(time.Minute))
+		require.NoError(t, first.Unlock(t.Context(), nil))
+		cluster.AssertFree()
+	})
+}
+
+// A slowConn is a connection whose Close takes until the test lets it go on.
+type slowConn struct{ closing, goOn chan struct{} }
+
+func (c slowConn) Connect(context.Context) (driver.Conn, error) { return c, nil }
+func (c slowConn) Driver() driver.Driver                        { return nil }
+func (c slowConn) Prepare(string) (driver.Stmt, error)          { return nil, errors.New("no statements") }
+
+func (c slowConn) Begin() (driver.Tx, error) { return nil, errors.New("no transactions") }
+
+func (c slowConn) Close() error {
+	c.closing <- struct{}{}
+	<-c.goOn
+	return nil
+}
+
+// Goose gives the connection back to the pool after SessionUnlock, for somebody else. Nobody may be closing it then.
+func TestSessionUnlockWaitsForTheEndOfTheSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cluster := redlocktest.New(t, 3)
+		l := New(cluster.Redlock, name, time.Minute)
+		below := slowConn{make(chan struct{}, 2), make(chan struct{})}
+		db := sql.OpenDB(below)
+		conn, err := db.Conn(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, l.SessionLock(t.Context(), conn))
+		cluster.Lose(l.held)
+		<-below.closing
+		unlocked := make(chan error, 1)
+		go func() { unlocked <- l.SessionUnlock(t.Context(), conn) }()
+		time.Sleep(time.Minute)
+		assert.Empty(t, unlocked, "the connection is still in use")
+		close(below.goOn)
+		require.ErrorIs(t, <-unlocked, redlock.ErrLost)
+		require.NoError(t, conn.Close())
+		require.NoError(t, db.Close())
+	})
 }

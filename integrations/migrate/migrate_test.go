@@ -1,17 +1,22 @@
 package redlockmigrate
 
 import (
+	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"io"
+	"sync"
 	"testing"
 	"testing/fstest"
+	"testing/synctest"
 	"time"
 
 	"github.com/golang-migrate/migrate/v4"
 	"github.com/golang-migrate/migrate/v4/database"
 	"github.com/golang-migrate/migrate/v4/database/mysql"
 	"github.com/golang-migrate/migrate/v4/database/postgres"
+	"github.com/golang-migrate/migrate/v4/database/stub"
 	conformance "github.com/golang-migrate/migrate/v4/database/testing"
 	"github.com/golang-migrate/migrate/v4/source/iofs"
 	"github.com/stretchr/testify/assert"
@@ -20,10 +25,13 @@ import (
 	"github.com/seed6c881748/redlock/integrations/internal/nodetest"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/redlock"
+	"github.com/seed6c881748/redlock/redlock/redlocktest"
 	"github.com/seed6c881748/redlock/test/testdb"
 )
 
 const name = "migrate:orders"
+
+func TestMain(m *testing.M) { testdb.Main(m) }
 
 // databases runs a test on each database, with the driver's own lock as well, and without it.
 func databases(t *testing.T, test func(t *testing.T, driver, dsn string, both bool)) {
@@ -41,40 +49,29 @@ func databases(t *testing.T, test func(t *testing.T, driver, dsn string, both bo
 }
 
 // open returns the driver of a database, without a redlock.
-func open(driver, dsn string) (database.Driver, error) {
-	db, err := sql.Open(driver, dsn)
-	if err != nil {
-		return nil, err
-	}
-	if driver == "mysql" {
-		return mysql.WithInstance(db, &mysql.Config{})
-	}
-	return postgres.WithInstance(db, &postgres.Config{})
-}
-
-func mustOpen(t *testing.T, driver, dsn string) database.Driver {
+func open(t *testing.T, driver, dsn string) (d database.Driver) {
 	t.Helper()
-	d, err := open(driver, dsn)
+	db, err := sql.Open(driver, dsn)
+	require.NoError(t, err)
+	if driver == "mysql" {
+		d, err = mysql.WithInstance(db, &mysql.Config{})
+	} else {
+		d, err = postgres.WithInstance(db, &postgres.Config{})
+	}
 	require.NoError(t, err)
 	return d
 }
 
-func newMigrate(d database.Driver) (*migrate.Migrate, error) {
+func newMigrate(t *testing.T, d database.Driver) *migrate.Migrate {
+	t.Helper()
 	source, err := iofs.New(fstest.MapFS{
 		"1_orders.up.sql":   {Data: []byte("CREATE TABLE orders (x INT)")},
 		"1_orders.down.sql": {Data: []byte("DROP TABLE orders")},
 		"2_first.up.sql":    {Data: []byte("INSERT INTO orders VALUES (1)")},
 		"2_first.down.sql":  {Data: []byte("DELETE FROM orders")},
 	}, ".")
-	if err != nil {
-		return nil, err
-	}
-	return migrate.NewWithInstance("iofs", source, "orders", d)
-}
-
-func mustMigrate(t *testing.T, d database.Driver) *migrate.Migrate {
-	t.Helper()
-	m, err := newMigrate(d)
+	require.NoError(t, err)
+	m, err := migrate.NewWithInstance("iofs", source, "orders", d)
 	require.NoError(t, err)
 	return m
 }
@@ -90,31 +87,45 @@ func TestConformance(t *testing.T) {
 	t.Parallel()
 	databases(t, func(t *testing.T, driver, dsn string, both bool) {
 		r := nodetest.Redlock(t, testcluster.RunEmbedded(t, 3).Addrs())
-		d := New(mustOpen(t, driver, dsn), r, name, time.Minute)
+		d := New(open(t, driver, dsn), r, name, time.Minute)
 		d.Both = both
 		conformance.Test(t, d, []byte("CREATE TABLE orders (x INT)"))
 		require.NoError(t, d.Close())
 
-		d = New(mustOpen(t, driver, dsn), r, name, time.Minute)
+		d = New(open(t, driver, dsn), r, name, time.Minute)
 		d.Both = both
-		m := mustMigrate(t, d)
+		m := newMigrate(t, d)
 		conformance.TestMigrate(t, m)
 		closeMigrate(t, m)
 	})
 }
 
-func TestDown(t *testing.T) {
+// Of two that come at the same time, one migrates. The other one waits, and then finds nothing to do.
+func TestOneMigrates(t *testing.T) {
 	t.Parallel()
 	databases(t, func(t *testing.T, driver, dsn string, both bool) {
-		d := New(mustOpen(t, driver, dsn), nodetest.Redlock(t, testcluster.RunEmbedded(t, 3).Addrs()), name, time.Minute)
-		d.Both = both
-		m := mustMigrate(t, d)
-		defer closeMigrate(t, m)
-		require.NoError(t, m.Up())
-		require.ErrorIs(t, m.Up(), migrate.ErrNoChange)
-		require.NoError(t, m.Down())
-		_, _, err := m.Version()
-		require.ErrorIs(t, err, migrate.ErrNilVersion)
+		addrs := testcluster.RunEmbedded(t, 3).Addrs()
+		began, goOn := make(chan struct{}, 2), make(chan struct{})
+		var all []*migrate.Migrate
+		for range 2 {
+			w := &watched{open(t, driver, dsn), func() error { began <- struct{}{}; <-goOn; return nil }}
+			d := New(w, nodetest.Redlock(t, addrs), name, time.Minute)
+			d.Wait, d.Both = time.Minute, both
+			m := newMigrate(t, d)
+			m.LockTimeout = 2 * time.Minute
+			defer closeMigrate(t, m)
+			all = append(all, m)
+		}
+		ended := make(chan error, 2)
+		for _, m := range all {
+			go func() { ended <- m.Up() }()
+		}
+		<-began
+		time.Sleep(100 * time.Millisecond)
+		assert.Empty(t, began, "the other one migrates, too")
+		close(goOn)
+		require.NoError(t, <-ended)
+		require.ErrorIs(t, <-ended, migrate.ErrNoChange)
 	})
 }
 
@@ -145,14 +156,14 @@ func TestTheLockIsLost(t *testing.T) {
 	t.Parallel()
 	databases(t, func(t *testing.T, driver, dsn string, both bool) {
 		cluster := testcluster.RunEmbedded(t, 3)
-		w := &watched{Driver: mustOpen(t, driver, dsn)}
+		w := &watched{Driver: open(t, driver, dsn)}
 		d := New(w, nodetest.Redlock(t, cluster.Addrs()), name, 2*time.Second) // The next extension is not long in coming.
 		d.Both = both
 		w.before = func() error {
 			lose(t, cluster, d)
 			return nil
 		}
-		m := mustMigrate(t, d)
+		m := newMigrate(t, d)
 		defer closeMigrate(t, m)
 		require.ErrorIs(t, m.Up(), redlock.ErrLost)
 		version, dirty, err := m.Version()
@@ -166,14 +177,12 @@ func TestTheLockIsLost(t *testing.T) {
 
 // After a loss, somebody has changed the version. That stands.
 func TestAfterALossOthersAreRespected(t *testing.T) {
-	t.Parallel()
-	databases(t, func(t *testing.T, driver, dsn string, both bool) {
-		cluster := testcluster.RunEmbedded(t, 3)
-		d := New(mustOpen(t, driver, dsn), nodetest.Redlock(t, cluster.Addrs()), name, 2*time.Second)
-		d.Both = both
+	synctest.Test(t, func(t *testing.T) {
+		cluster := redlocktest.New(t, 3)
+		d := New(&stub.Stub{}, cluster.Redlock, name, time.Minute)
 		require.NoError(t, d.Lock())
 		require.NoError(t, d.SetVersion(3, true))
-		lose(t, cluster, d)
+		cluster.Lose(d.held.Load())
 		require.ErrorIs(t, d.Run(nil), redlock.ErrLost)
 		require.ErrorIs(t, d.Drop(), redlock.ErrLost)
 		require.ErrorIs(t, d.SetVersion(4, true), redlock.ErrLost)
@@ -192,44 +201,151 @@ func TestAfterALossOthersAreRespected(t *testing.T) {
 	})
 }
 
+// Whoever finds the lock taken waits as it was told, and leaves nothing behind, also if migrate gives up before.
 func TestAnotherHasTheLock(t *testing.T) {
-	t.Parallel()
-	cluster := testcluster.RunEmbedded(t, 3)
-	databases(t, func(t *testing.T, driver, dsn string, _ bool) {
-		r := nodetest.Redlock(t, cluster.Addrs())
-		resource := name + t.Name()
-		first := New(mustOpen(t, driver, dsn), r, resource, time.Minute)
+	synctest.Test(t, func(t *testing.T) {
+		cluster := redlocktest.New(t, 3)
+		first := New(&stub.Stub{}, cluster.Redlock, name, time.Minute)
 		require.NoError(t, first.Lock())
 		require.ErrorIs(t, first.Lock(), database.ErrLocked)
 
-		second := New(mustOpen(t, driver, dsn), r, resource, time.Minute)
-		second.Wait = 50 * time.Millisecond
-		m := mustMigrate(t, second)
+		second := New(&stub.Stub{}, cluster.NewRedlock(), name, time.Minute)
+		m := newMigrate(t, second)
+		start := time.Now()
 		require.ErrorIs(t, m.Up(), database.ErrLocked)
-		second.Wait, m.LockTimeout = time.Hour, 50*time.Millisecond
+		assert.Equal(t, 10*time.Second, time.Since(start).Round(time.Second))
+		second.Wait, m.LockTimeout = time.Hour, time.Minute
 		require.ErrorIs(t, m.Up(), migrate.ErrLockTimeout)
 		closeMigrate(t, m)
 		require.NoError(t, first.Close())
-		// Neither the Close nor the Lock that was waiting has left a lock.
-		require.Eventually(t, func() bool {
-			lock, err := r.TryLock(t.Context(), []string{resource}, time.Minute)
-			return err == nil && lock.Unlock(t.Context()) == nil
-		}, 2*time.Minute, 10*time.Millisecond)
-		require.Eventually(t, func() bool { return !second.locked.Load() }, 2*time.Minute, 10*time.Millisecond)
+		synctest.Wait()
+		cluster.AssertFree()
+		require.False(t, second.locked.Load())
 	})
 }
 
 func TestOpen(t *testing.T) {
-	t.Parallel()
-	dsn := testdb.MariaDB(t)
-	d := New(&mysql.Mysql{}, nodetest.Redlock(t, testcluster.RunEmbedded(t, 3).Addrs()), name, time.Minute)
-	d.Both = true
-	_, err := d.Open("mysql://%")
-	require.Error(t, err)
-	opened, err := d.Open("mysql://" + dsn)
-	require.NoError(t, err)
-	require.True(t, opened.(*Driver).Both)
-	require.NoError(t, opened.Lock())
-	require.ErrorIs(t, opened.Lock(), database.ErrLocked)
-	require.NoError(t, opened.Close())
+	synctest.Test(t, func(t *testing.T) {
+		cluster := redlocktest.New(t, 3)
+		_, err := New(&mysql.Mysql{}, cluster.Redlock, name, time.Minute).Open("mysql://%")
+		require.Error(t, err)
+		d := New(&stub.Stub{}, cluster.Redlock, name, time.Minute)
+		d.Both = true
+		opened, err := d.Open("stub://")
+		require.NoError(t, err)
+		require.True(t, opened.(*Driver).Both)
+		require.NoError(t, opened.Lock())
+		require.ErrorIs(t, opened.Lock(), database.ErrLocked)
+		require.NoError(t, opened.Close())
+		cluster.AssertFree()
+	})
+}
+
+// A closing driver calls a function while it is closed.
+type closing struct {
+	database.Driver
+	during func()
+}
+
+func (c closing) Close() error {
+	c.during()
+	return c.Driver.Close()
+}
+
+// A statement may be running until the driver is closed.
+func TestCloseReleasesTheLockLast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cluster := redlocktest.New(t, 3)
+		closed := false
+		d := New(closing{&stub.Stub{}, func() {
+			closed = true
+			assert.Equal(t, []string{name}, cluster.Held())
+		}}, cluster.Redlock, name, time.Minute)
+		require.NoError(t, d.Lock())
+		time.Sleep(time.Hour) // A migration may take longer than the ttl.
+		require.NoError(t, d.Close())
+		require.True(t, closed)
+		cluster.AssertFree()
+	})
+}
+
+// Migrate gives up a Lock after its LockTimeout, but does not end the call. Close does.
+func TestCloseEndsALockThatWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cluster := redlocktest.New(t, 3)
+		release := cluster.Take(name, 24*time.Hour)
+		d := New(&stub.Stub{}, cluster.Redlock, name, time.Minute)
+		d.Wait = time.Hour
+		ended := make(chan error, 1)
+		go func() { ended <- d.Lock() }()
+		time.Sleep(time.Minute)
+		require.Empty(t, ended)
+		require.NoError(t, d.Close())
+		synctest.Wait()
+		require.Len(t, ended, 1)
+		require.Error(t, <-ended)
+		release()
+		cluster.AssertFree()
+	})
+}
+
+// Nobody would unlock what a Lock gets after Close.
+func TestALockThatComesAfterCloseIsReleased(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cluster := redlocktest.New(t, 3)
+		var d *Driver
+		d = wrap(&stub.Stub{}, func(ctx context.Context) (*redlock.Lock, error) {
+			lock, err := cluster.Redlock.Lock(ctx, []string{name}, time.Minute)
+			assert.NoError(t, d.Close(), "it comes between the last answer and what Lock does with it")
+			return lock, err
+		})
+		require.ErrorIs(t, d.Lock(), context.Canceled)
+		cluster.AssertFree()
+		require.ErrorIs(t, d.Unlock(), database.ErrNotLocked)
+	})
+}
+
+// A driver whose own lock somebody else has.
+type refusing struct{ database.Driver }
+
+func (refusing) Lock() error { return database.ErrLocked }
+
+// The driver's own lock is taken after the redlock, which is given back if that fails.
+func TestTheDriverHasALockOfItsOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cluster := redlocktest.New(t, 3)
+		d := New(refusing{&stub.Stub{}}, cluster.Redlock, name, time.Minute)
+		d.Both = true
+		require.ErrorIs(t, d.Lock(), database.ErrLocked)
+		cluster.AssertFree()
+		d.Both = false
+		require.NoError(t, d.Lock())
+		require.NoError(t, d.Close())
+		cluster.AssertFree()
+	})
+}
+
+// A secretive driver has a field that nobody must see.
+type secretive struct {
+	database.Driver
+
+	Password string
+}
+
+func TestADriverPrintsNoSecretsWhileItIsUsed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := New(secretive{Password: "hunter2"}, redlocktest.New(t, 1).Redlock, name, time.Minute)
+		var both sync.WaitGroup
+		both.Go(func() {
+			for range 50 {
+				assert.NoError(t, d.Lock())
+				assert.NoError(t, d.Unlock())
+			}
+		})
+		defer both.Wait()
+		for range 50 {
+			nodetest.RequirePrinted(t, "redlockmigrate.secretive with the lock of redlock", d)
+			require.NotContains(t, fmt.Sprintf("%+v", []database.Driver{d}), "hunter2")
+		}
+	})
 }

@@ -79,43 +79,6 @@ func TestDefaults(t *testing.T) {
 	})
 }
 
-func TestLockAgain(t *testing.T) {
-	inBubble(t, func(t *testing.T, c *redlocktest.Cluster, rs *Redsync) {
-		m := rs.NewMutex("x")
-		values := map[string]bool{}
-		for range 3 {
-			require.NoError(t, m.Lock())
-			values[m.Value()] = true
-			require.NoError(t, success(m.Unlock()))
-			c.AssertFree()
-		}
-		assert.Len(t, values, 3, "values are new each time")
-		assert.NotEmpty(t, m.Value())
-		assert.NotZero(t, m.Until())
-
-		// After it has ended, too.
-		require.NoError(t, m.Lock())
-		time.Sleep(9 * time.Second)
-		require.NoError(t, m.Lock())
-		require.NoError(t, success(m.Unlock()))
-	})
-}
-
-func TestTryLock(t *testing.T) {
-	inBubble(t, func(t *testing.T, c *redlocktest.Cluster, rs *Redsync) {
-		defer c.Take("x", time.Minute)()
-		start := time.Now()
-		m := rs.NewMutex("x", WithTries(0)) // Which TryLock ignores.
-		taken := requireTaken(t, m.TryLock(), redlock.ErrTaken)
-		assert.GreaterOrEqual(t, len(taken), 2)
-		assert.Zero(t, time.Since(start))
-		var votes *redlock.QuorumError
-		require.ErrorAs(t, m.TryLockContext(t.Context()), &votes)
-		require.Len(t, votes.Votes, nodes)
-		require.NoError(t, rs.NewMutex("y").TryLock())
-	})
-}
-
 func TestTries(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *redlocktest.Cluster, rs *Redsync) {
 		defer c.Take("x", time.Hour)()
@@ -129,6 +92,13 @@ func TestTries(t *testing.T) {
 		}
 		for _, tries := range []int{0, -1} {
 			require.ErrorContains(t, rs.NewMutex("y", WithTries(tries)).Lock(), fmt.Sprintf("tries %d", tries))
+			start := time.Now()
+			err := rs.NewMutex("x", WithTries(tries)).TryLock() // Which has no more than one.
+			assert.GreaterOrEqual(t, len(requireTaken(t, err, redlock.ErrTaken)), 2)
+			assert.Zero(t, time.Since(start))
+			var votes *redlock.QuorumError
+			require.ErrorAs(t, err, &votes)
+			require.Len(t, votes.Votes, nodes)
 		}
 		assert.Empty(t, c.Holder("y"))
 	})
@@ -160,26 +130,21 @@ func TestAReleaseWakesLock(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *redlocktest.Cluster, rs *Redsync) {
 		lock, err := c.NewRedlock().Lock(t.Context(), []string{"x"}, time.Hour)
 		require.NoError(t, err)
-		got := make(chan *Mutex)
-		for range 2 {
-			go func() {
-				m := rs.NewMutex("x", WithRetryDelay(10*time.Minute))
-				assert.NoError(t, m.Lock())
-				got <- m
-			}()
-		}
-		time.Sleep(time.Minute)
 		start := time.Now()
-		require.NoError(t, lock.Unlock(t.Context()))
-		require.NoError(t, success((<-got).Unlock()))
-		require.NoError(t, success((<-got).Unlock()))
-		assert.Less(t, time.Since(start), time.Second)
+		time.AfterFunc(time.Minute, func() { assert.NoError(t, lock.Unlock(t.Context())) })
+		for range 2 {
+			m := rs.NewMutex("x", WithRetryDelay(10*time.Minute), WithExpiry(time.Hour))
+			require.NoError(t, m.Lock())
+			time.AfterFunc(time.Minute, func() { assert.NoError(t, success(m.Unlock())) })
+		}
+		assert.InDelta(t, 2*time.Minute, time.Since(start), float64(time.Second))
+		time.Sleep(2 * time.Minute)
 	})
 }
 
 func TestExpiry(t *testing.T) {
 	inBubble(t, func(t *testing.T, _ *redlocktest.Cluster, rs *Redsync) {
-		m := rs.NewMutex("x", WithExpiry(time.Minute), WithDriftFactor(0.1))
+		m := rs.NewMutex("x", WithExpiry(time.Minute), WithDriftFactor(0.1), WithFailFast(true), WithShufflePools(true))
 		start := time.Now()
 		require.NoError(t, m.Lock())
 		assert.Equal(t, start.Add(54*time.Second-2*time.Millisecond), m.Until())
@@ -188,14 +153,10 @@ func TestExpiry(t *testing.T) {
 		assert.Equal(t, start.Add(84*time.Second-2*time.Millisecond), m.Until())
 		time.Sleep(50 * time.Second)
 		require.NoError(t, success(m.Unlock()))
-	})
-}
 
-// What the Redlock was told holds where the mutex was not.
-func TestTheRedlocksSettings(t *testing.T) {
-	inBubble(t, func(t *testing.T, _ *redlocktest.Cluster, rs *Redsync) {
-		m := rs.NewMutex("x", WithExpiry(10*time.Second))
-		start := time.Now()
+		// What the Redlock was told holds where the mutex was not.
+		m = rs.NewMutex("x", WithExpiry(10*time.Second))
+		start = time.Now()
 		require.NoError(t, m.Lock())
 		assert.Equal(t, start.Add(5*time.Second-2*time.Millisecond), m.Until())
 	}, redlock.WithDriftFactor(0.5))
@@ -213,14 +174,6 @@ func TestTimeoutFactor(t *testing.T) {
 		require.ErrorIs(t, node, redlock.ErrNodeTimeout)
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		require.NotErrorIs(t, err, ErrFailed)
-	})
-}
-
-func TestNoEffect(t *testing.T) {
-	inBubble(t, func(t *testing.T, _ *redlocktest.Cluster, rs *Redsync) {
-		m := rs.NewMutex("x", WithFailFast(true), WithFailFast(false), WithShufflePools(true), OptionFunc(func(*Mutex) {}))
-		require.NoError(t, m.Lock())
-		require.NoError(t, success(m.Unlock()))
 	})
 }
 
@@ -401,34 +354,6 @@ func TestWrongArguments(t *testing.T) {
 	})
 }
 
-func TestTwoMutexesUseOneRedlockAtATime(t *testing.T) {
-	inBubble(t, func(t *testing.T, _ *redlocktest.Cluster, rs *Redsync) {
-		shared := rs.NewMutex("x", WithTries(1000))
-		var inside atomic.Int32
-		var all sync.WaitGroup
-		for i := range 16 {
-			m := shared
-			if i%2 == 0 {
-				m = rs.NewMutex("x", WithTries(1000))
-			}
-			all.Go(func() {
-				for range 10 {
-					if err := m.Lock(); err != nil {
-						t.Error(err)
-						return
-					}
-					assert.EqualValues(t, 1, inside.Add(1))
-					_, _, _ = m.Value(), m.Until(), m.Name()
-					time.Sleep(time.Millisecond)
-					inside.Add(-1)
-					assert.NoError(t, success(m.Unlock()))
-				}
-			})
-		}
-		all.Wait()
-	})
-}
-
 func TestTheEndOfTheContext(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *redlocktest.Cluster, rs *Redsync) {
 		m := rs.NewMutex("x", WithTries(1000))
@@ -460,32 +385,41 @@ func TestTheEndOfTheContext(t *testing.T) {
 	})
 }
 
-func TestUnlockWithoutALock(t *testing.T) {
+// What the calls on a mutex say that has no lock, and leave another one's as it is.
+func TestWithoutALock(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *redlocktest.Cluster, rs *Redsync) {
 		m := rs.NewMutex("x")
-		requireExpired := func(ours error) {
+		requireNone := func(ours error, nodes int) {
+			t.Helper()
+			requireTaken(t, refusal(m.Valid()), ours)
+			assert.GreaterOrEqual(t, len(requireTaken(t, refusal(m.Extend()), ours)), nodes)
 			err := refusal(m.Unlock())
 			require.ErrorIs(t, err, ErrLockAlreadyExpired)
 			require.ErrorIs(t, err, ours)
 		}
-		requireExpired(redlock.ErrLost) // Never locked.
-
-		require.NoError(t, m.Lock())
-		require.NoError(t, success(m.Unlock()))
-		requireExpired(redlock.ErrLost) // The second time.
-
-		require.NoError(t, m.Lock())
-		time.Sleep(8 * time.Second)
-		requireExpired(redlock.ErrExpired)
-
-		require.NoError(t, m.Lock())
-		c.Forget("x")
-		requireExpired(redlock.ErrLost)
-
-		require.NoError(t, m.Lock())
-		c.Forget("x")
-		c.Take("x", time.Minute)
-		requireExpired(redlock.ErrLost)
+		requireNone(redlock.ErrLost, 0) // It was never locked.
+		for _, tt := range []struct {
+			ours  error
+			nodes int // that say so
+			lose  func()
+		}{
+			{redlock.ErrLost, 0, func() { require.NoError(t, success(m.Unlock())) }},
+			{redlock.ErrExpired, 0, func() { time.Sleep(8*time.Second - 50*time.Millisecond) }}, // The keys are still there.
+			{redlock.ErrLost, 2, func() { c.Forget("x") }},
+			{redlock.ErrLost, 2, func() { c.Forget("x"); c.Take("x", time.Minute) }},
+		} {
+			require.NoError(t, m.Lock())
+			handed := rs.NewMutex("x", WithValue(m.Value()))
+			for _, m := range []*Mutex{m, handed} {
+				require.NoError(t, success(m.Valid()))
+			}
+			tt.lose()
+			until := m.Until()
+			requireTaken(t, refusal(handed.Valid()), tt.ours)
+			requireNone(tt.ours, tt.nodes)
+			assert.Equal(t, until, m.Until())
+			time.Sleep(10 * time.Second) // Until nothing is left.
+		}
 		require.NotEmpty(t, c.Holder("x"), "another's lock stays")
 	})
 }
@@ -508,26 +442,6 @@ func TestOneUnlockReleases(t *testing.T) {
 		}
 		all.Wait()
 		assert.EqualValues(t, 1, released.Load())
-	})
-}
-
-func TestExtendWithoutALock(t *testing.T) {
-	inBubble(t, func(t *testing.T, c *redlocktest.Cluster, rs *Redsync) {
-		m := rs.NewMutex("x")
-		requireLost := func(ours error) []int {
-			return requireTaken(t, refusal(m.Extend()), ours)
-		}
-		requireLost(redlock.ErrLost)
-
-		require.NoError(t, m.Lock())
-		c.Forget("x")
-		until := m.Until()
-		assert.GreaterOrEqual(t, len(requireLost(redlock.ErrLost)), 2)
-		assert.Equal(t, until, m.Until())
-
-		require.NoError(t, m.Lock())
-		time.Sleep(8 * time.Second)
-		requireLost(redlock.ErrExpired)
 	})
 }
 
@@ -595,28 +509,6 @@ func TestClose(t *testing.T) {
 		err = refusal(m.Unlock())
 		require.ErrorIs(t, err, redlock.ErrClosed)
 		require.ErrorAs(t, err, new(*RedisError))
-	})
-}
-
-func TestValid(t *testing.T) {
-	inBubble(t, func(t *testing.T, c *redlocktest.Cluster, rs *Redsync) {
-		m := rs.NewMutex("x")
-		require.NoError(t, m.Lock())
-		other := rs.NewMutex("x", WithValue(m.Value()))
-		for _, m := range []*Mutex{m, other} {
-			require.NoError(t, success(m.Valid()))
-		}
-		c.Forget("x")
-		release := c.Take("x", time.Minute)
-		for _, m := range []*Mutex{m, other, rs.NewMutex("x")} {
-			requireTaken(t, refusal(m.Valid()), redlock.ErrLost)
-		}
-		release()
-
-		require.NoError(t, m.Lock())
-		time.Sleep(8*time.Second - 50*time.Millisecond) // The keys are still there.
-		require.NotEmpty(t, c.Holder("x"))
-		requireTaken(t, refusal(m.Valid()), redlock.ErrExpired)
 	})
 }
 

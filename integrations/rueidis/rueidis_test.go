@@ -4,7 +4,9 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"net"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -17,6 +19,7 @@ import (
 	redlockrueidis "github.com/seed6c881748/redlock/integrations/rueidis"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/redlock"
+	"github.com/seed6c881748/redlock/test/testkit"
 )
 
 func option(s nodetest.Server) rueidis.ClientOption {
@@ -41,69 +44,52 @@ func option(s nodetest.Server) rueidis.ClientOption {
 
 func nodeOf(s nodetest.Server) redlock.Node { return redlockrueidis.Node(option(s)) }
 
-func TestMain(m *testing.M) { nodetest.Main(m, nodeOf) }
-
 func TestNode(t *testing.T) { nodetest.Run(t, nodeOf) }
 
-func TestCredentialsProvider(t *testing.T) { nodetest.RunCredentials(t, nodeOf) }
+func TestCredentialsProvider(t *testing.T) { nodetest.RunCredentials(t, true, nodeOf) }
 
 // A user without a password is another one than the default user.
 func TestAUserWithoutPassword(t *testing.T) {
 	n := testcluster.RunServers(t, 1).Nodes[0]
-	conn, err := n.Conn(t.Context())
+	testkit.SetUser(t, n, "app", "nopass", "~*", "&*", "+@all")
+	o := rueidis.ClientOption{InitAddress: []string{n.Addr()}, Username: "app", ClientName: "locks"}
+	_, err := nodetest.Open(t, redlockrueidis.Node(o)).Lock(t.Context(), []string{"x"}, time.Minute)
 	require.NoError(t, err)
-	_, err = conn.Do("ACL", "SETUSER", "app", "on", "nopass", "~*", "&*", "+@all")
-	require.NoError(t, err)
-	lock, err := nodetest.Open(t, redlockrueidis.Node(rueidis.ClientOption{InitAddress: []string{n.Addr()}, Username: "app", ClientName: "locks"})).
-		Lock(t.Context(), []string{"x"}, time.Minute)
-	require.NoError(t, err)
-	clients, err := conn.Do("CLIENT", "LIST")
-	require.NoError(t, err)
-	assert.Regexp(t, `name=locks .*user=app`, string(clients.([]byte)))
-	require.NoError(t, lock.Unlock(t.Context()))
-	require.NoError(t, conn.Close())
+	assert.Regexp(t, `name=locks .*user=app`, string(testkit.Admin(t, n, "CLIENT", "LIST").([]byte)))
 }
 
 // The dialling functions of the option are used, and AuthCredentialsFn is told where they led.
 func TestDialFunctions(t *testing.T) {
-	n := testcluster.RunEmbedded(t, 1).Nodes[0]
-	type told struct {
-		address, source string
-		config          *tls.Config
+	n, config := testcluster.RunEmbedded(t, 1).Nodes[0], &tls.Config{MinVersion: tls.VersionTLS13}
+	var dialled atomic.Bool
+	dial := func(ctx context.Context, address string, d *net.Dialer, with *tls.Config) (net.Conn, error) {
+		dialled.Store(true)
+		assert.Equal(t, "orders-db", address)
+		assert.Equal(t, "from", d.LocalAddr.String())
+		assert.Same(t, config, with)
+		return n.Dial(ctx)
 	}
-	for name, tt := range map[string]func(*rueidis.ClientOption, func(told)){
-		"DialCtxFn": func(o *rueidis.ClientOption, dials func(told)) {
-			o.DialCtxFn = func(ctx context.Context, address string, d *net.Dialer, config *tls.Config) (net.Conn, error) {
-				dials(told{address, d.LocalAddr.String(), config})
-				return n.Dial(ctx)
-			}
-		},
-		"DialFn": func(o *rueidis.ClientOption, dials func(told)) {
+	for i, set := range []func(*rueidis.ClientOption){
+		func(o *rueidis.ClientOption) { o.DialCtxFn = dial },
+		func(o *rueidis.ClientOption) {
 			o.DialFn = func(address string, d *net.Dialer, config *tls.Config) (net.Conn, error) {
-				dials(told{address, d.LocalAddr.String(), config})
-				return n.Dial(context.Background())
+				return dial(context.Background(), address, d, config)
 			}
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			var dialled told
-			var server string
-			config := &tls.Config{MinVersion: tls.VersionTLS13}
-			o := rueidis.ClientOption{
-				InitAddress: []string{"orders-db"}, TLSConfig: config, Dialer: net.Dialer{LocalAddr: &net.UnixAddr{Name: "from"}},
-				AuthCredentialsFn: func(c rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) {
-					server = c.Address.String()
-					return rueidis.AuthCredentials{}, nil
-				},
-			}
-			tt(&o, func(d told) { dialled = d })
-			node := redlockrueidis.Node(o)
-			assert.Equal(t, "orders-db", node.Name)
-			_, err := nodetest.Open(t, node).Lock(t.Context(), []string{name}, time.Minute)
-			require.NoError(t, err)
-			assert.Equal(t, told{"orders-db", "from", config}, dialled)
-			assert.Equal(t, n.Addr(), server)
-		})
+		o := rueidis.ClientOption{
+			InitAddress: []string{"orders-db"}, TLSConfig: config, Dialer: net.Dialer{LocalAddr: &net.UnixAddr{Name: "from"}},
+			AuthCredentialsFn: func(c rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) {
+				assert.Equal(t, n.Addr(), c.Address.String())
+				return rueidis.AuthCredentials{}, nil
+			},
+		}
+		set(&o)
+		node := redlockrueidis.Node(o)
+		assert.Equal(t, "orders-db", node.Name)
+		_, err := nodetest.Open(t, node).Lock(t.Context(), []string{fmt.Sprint(i)}, time.Minute)
+		require.NoError(t, err)
+		assert.True(t, dialled.Swap(false))
 	}
 }
 
@@ -122,29 +108,21 @@ func TestDialer(t *testing.T) {
 
 // Options that do not lead to one master for good are refused before anything is dialled.
 func TestOptionsThatAreRefused(t *testing.T) {
-	for name, tt := range map[string]struct {
-		change func(*rueidis.ClientOption)
-		says   string
-	}{
-		"a Sentinel":      {func(o *rueidis.ClientOption) { o.Sentinel.MasterSet = "m" }, "a Sentinel"},
-		"no address":      {func(o *rueidis.ClientOption) { o.InitAddress = nil }, "0 addresses"},
-		"several":         {func(o *rueidis.ClientOption) { o.InitAddress = []string{"a:1", "b:2"} }, "2 addresses"},
-		"replicas only":   {func(o *rueidis.ClientOption) { o.ReplicaOnly = true }, "ReplicaOnly"},
-		"redirects":       {func(o *rueidis.ClientOption) { o.Standalone.EnableRedirect = true }, "EnableRedirect"},
-		"Sentinels, many": {func(o *rueidis.ClientOption) { o.InitAddress, o.Sentinel.MasterSet = []string{"a:1", "b:2"}, "m" }, "a Sentinel"},
+	several := []string{"a:1", "b:2"}
+	for says, change := range map[string]func(*rueidis.ClientOption){
+		"a Sentinel":      func(o *rueidis.ClientOption) { o.Sentinel.MasterSet = "m" },
+		"a Sentinel goes": func(o *rueidis.ClientOption) { o.InitAddress, o.Sentinel.MasterSet = several, "m" },
+		"0 addresses":     func(o *rueidis.ClientOption) { o.InitAddress = nil },
+		"2 addresses":     func(o *rueidis.ClientOption) { o.InitAddress = several },
+		"ReplicaOnly":     func(o *rueidis.ClientOption) { o.ReplicaOnly = true },
+		"EnableRedirect":  func(o *rueidis.ClientOption) { o.Standalone.EnableRedirect = true },
 	} {
-		t.Run(name, func(t *testing.T) {
-			o := rueidis.ClientOption{InitAddress: []string{"a:1"}}
-			o.DialCtxFn = func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) {
-				t.Error("it dials")
-				return nil, net.ErrClosed
-			}
-			tt.change(&o)
-			_, err := redlock.New([]redlock.Node{redlock.NewNode("localhost:1"), redlockrueidis.Node(o)})
-			require.ErrorContains(t, err, "node 2 of 2")
-			require.ErrorContains(t, err, "is not supported: ")
-			require.NotContains(t, err.Error(), "malformed")
-			require.ErrorContains(t, err, tt.says)
-		})
+		o := rueidis.ClientOption{InitAddress: []string{"a:1"}}
+		o.DialCtxFn = func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) {
+			t.Error("it dials")
+			return nil, net.ErrClosed
+		}
+		change(&o)
+		nodetest.Refused(t, redlockrueidis.Node(o), says)
 	}
 }

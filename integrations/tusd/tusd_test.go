@@ -2,7 +2,6 @@ package redlocktusd
 
 import (
 	"context"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -103,35 +102,6 @@ func TestRequestUnlock(t *testing.T) {
 			require.LessOrEqual(t, time.Since(began), ttl/4, "after the next extension")
 		}
 		require.NoError(t, next.Unlock())
-		c.AssertFree()
-	})
-}
-
-// Somebody waits already when the lock is got.
-func TestRequestUnlockAtOnce(t *testing.T) {
-	lockers(t, func(t *testing.T, c *redlocktest.Cluster, one, two *Locker) {
-		const clients = 10
-		var wg sync.WaitGroup
-		inside := 0
-		for i := range clients {
-			wg.Go(func() {
-				lock := newLock(t, []*Locker{one, two}[i%2])
-				asked := make(chan struct{})
-				if err := lock.Lock(limit(t, time.Hour), func() { close(asked) }); err != nil {
-					t.Error(err)
-					return
-				}
-				inside++ // The race detector sees it if there are two.
-				assert.Equal(t, 1, inside)
-				select {
-				case <-asked:
-				case <-time.After(time.Minute): // The last one.
-				}
-				inside--
-				assert.NoError(t, lock.Unlock())
-			})
-		}
-		wg.Wait()
 		c.AssertFree()
 	})
 }

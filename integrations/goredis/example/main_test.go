@@ -1,12 +1,11 @@
 package main
 
 import (
-	"context"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -31,36 +30,30 @@ func TestInvoicesAreNumbered(t *testing.T) {
 	clients, err := connect(addrs, ca, tokenFile)
 	require.NoError(t, err)
 	const instances, invoices = 3, 4
-	numbers, errs := make(chan int, instances*invoices), make(chan error, instances)
+	numbers := make(chan int, instances*invoices)
+	var all sync.WaitGroup
 	for range instances {
-		go func() { errs <- issue(t.Context(), clients, invoices, numbers) }()
+		all.Go(func() {
+			b, err := newBilling(clients)
+			if !assert.NoError(t, err) {
+				return
+			}
+			for range invoices {
+				number, err := b.invoice(t.Context(), "42")
+				assert.NoError(t, err)
+				numbers <- number
+			}
+			assert.NoError(t, b.locks.Close(t.Context()))
+		})
 	}
-	for range instances {
-		require.NoError(t, <-errs)
-	}
+	all.Wait()
+	close(numbers)
 	for _, client := range clients {
 		require.NoError(t, client.Close())
 	}
-	close(numbers)
 	var got []int
 	for number := range numbers {
 		got = append(got, number)
 	}
 	assert.ElementsMatch(t, []int{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}, got)
-}
-
-// issue is an instance that makes n invoices.
-func issue(ctx context.Context, clients []*redis.Client, n int, numbers chan<- int) error {
-	b, err := newBilling(clients)
-	if err != nil {
-		return err
-	}
-	for range n {
-		var number int
-		if number, err = b.invoice(ctx, "42"); err != nil {
-			return err
-		}
-		numbers <- number
-	}
-	return b.locks.Close(ctx)
 }

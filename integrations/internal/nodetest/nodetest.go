@@ -7,7 +7,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -16,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/redlock"
+	"github.com/seed6c881748/redlock/test/testkit"
 )
 
 const (
@@ -37,31 +37,34 @@ type Server struct {
 // A NodeFunc makes a node of the library's client for a server.
 type NodeFunc func(Server) redlock.Node
 
-// Run runs all tests. [Main] must have been called by TestMain.
+// Run runs all tests.
 func Run(t *testing.T, node NodeFunc) {
 	t.Helper()
 	c := StartServers(t)
 	t.Run("ways", func(t *testing.T) { testWays(t, c, node) })
 	t.Run("the client's name", func(t *testing.T) { testName(t, c, node) })
-	t.Run("an unknown CA", func(t *testing.T) { testUnknownCA(t, c, node) })
-	t.Run("a wrong password", func(t *testing.T) { testWrongPassword(t, c, node) })
-	t.Run("two processes", func(t *testing.T) { testTwoProcesses(t, c, node) })
+	t.Run("refusals", func(t *testing.T) { testRefusals(t, c, node) })
 }
 
-// RunCredentials tries one kind of credentials provider, which may fail: nodes ask it for each
-// connection.
-func RunCredentials(t *testing.T, node NodeFunc) {
+// RunCredentials tries one kind of credentials provider, which nodes ask for each connection.
+func RunCredentials(t *testing.T, canFail bool, node NodeFunc) {
 	t.Helper()
 	c := StartServers(t)
 	c.SetUser(t, "app", password)
-	t.Run("it fails", func(t *testing.T) { testProviderFails(t, c, node) })
+	if canFail {
+		t.Run("it fails", func(t *testing.T) { testProviderFails(t, c, node) })
+	}
 	t.Run("it rotates", func(t *testing.T) { testRotation(t, c, node) })
 }
 
-// RunRotation tries one that never fails.
-func RunRotation(t *testing.T, node NodeFunc) {
+// Refused requires that New refuses a node that a client cannot be, and says so.
+func Refused(t *testing.T, node redlock.Node, says string) {
 	t.Helper()
-	testRotation(t, StartServers(t), node)
+	_, err := redlock.New([]redlock.Node{redlock.NewNode("localhost:1"), node})
+	require.ErrorContains(t, err, "node 2 of 2")
+	require.ErrorContains(t, err, "is not supported: ")
+	require.NotContains(t, err.Error(), "malformed")
+	require.ErrorContains(t, err, says)
 }
 
 // Every way to a server leads to the same locks as NewNode.
@@ -89,7 +92,6 @@ func testWays(t *testing.T, c *Servers, node NodeFunc) {
 			}
 			requireExclusion(t, Open(t, ours...), Open(t, theirs...))
 			requireExclusion(t, Open(t, theirs...), Open(t, ours...))
-			c.requireReleased(t, way(0).Database, "x", "y")
 		})
 	}
 }
@@ -137,27 +139,22 @@ func testName(t *testing.T, c *Servers, node NodeFunc) {
 	s.Client = "billing"
 	lock, err := Open(t, node(s)).Lock(t.Context(), []string{"x"}, ttl)
 	require.NoError(t, err)
-	assert.Contains(t, c.admin(t, 0, "CLIENT", "LIST"), "name=billing")
+	assert.Contains(t, string(testkit.Admin(t, c.Nodes[0], "CLIENT", "LIST").([]byte)), "name=billing")
 	require.NoError(t, lock.Unlock(t.Context()))
 }
 
-func testUnknownCA(t *testing.T, c *Servers, node NodeFunc) {
+// What a server or its certificate is refused for is said, without the password.
+func testRefusals(t *testing.T, c *Servers, node NodeFunc) {
 	t.Helper()
-	s := c.tls(0)
-	s.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
-	_, err := Open(t, node(s)).TryLock(t.Context(), []string{"x"}, ttl)
-	require.ErrorIs(t, err, redlock.ErrNoQuorum)
-	require.ErrorContains(t, err, "x509")
-}
-
-func testWrongPassword(t *testing.T, c *Servers, node NodeFunc) {
-	t.Helper()
-	s := c.tcp(0)
-	s.User, s.Password = "app", "guessed"
-	_, err := Open(t, node(s)).TryLock(t.Context(), []string{"x"}, ttl)
-	require.ErrorIs(t, err, redlock.ErrNoQuorum)
-	require.ErrorContains(t, err, "WRONGPASS")
-	assert.NotContains(t, err.Error(), "guessed")
+	unknown, wrong := c.tls(0), c.tcp(0)
+	unknown.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
+	wrong.User, wrong.Password = "app", "guessed"
+	for says, s := range map[string]Server{"x509": unknown, "WRONGPASS": wrong} {
+		_, err := Open(t, node(s)).TryLock(t.Context(), []string{"x"}, ttl)
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		require.ErrorContains(t, err, says)
+		assert.NotContains(t, err.Error(), "guessed")
+	}
 }
 
 // What a provider says is its node's vote, and it is asked again for the next connection.
@@ -189,7 +186,9 @@ func testRotation(t *testing.T, c *Servers, node NodeFunc) {
 	rotate := func() {
 		issued.Add(1)
 		c.SetUser(t, "rotated", token())
-		c.eachAdmin(t, "CLIENT", "KILL", "USER", "rotated")
+		for _, n := range c.Nodes {
+			testkit.Admin(t, n, "CLIENT", "KILL", "USER", "rotated")
+		}
 	}
 	rotate()
 	var nodes []redlock.Node
@@ -222,18 +221,4 @@ func requireLockInTime(t *testing.T, r *redlock.Redlock) {
 	lock, err := r.Lock(ctx, []string{"x"}, ttl, redlock.WithRetryCount(-1), redlock.WithRetryDelay(20*time.Millisecond))
 	require.NoError(t, err)
 	require.NoError(t, lock.Unlock(t.Context()))
-}
-
-func testTwoProcesses(t *testing.T, c *Servers, node NodeFunc) {
-	t.Helper()
-	var nodes []redlock.Node
-	for i := range c.Nodes {
-		nodes = append(nodes, node(c.tcp(i)))
-	}
-	r := Open(t, nodes...)
-	other := startHolder(t, strings.Join(c.Addrs(), ","))
-	_, err := r.TryLock(t.Context(), []string{"x"}, ttl)
-	require.ErrorIs(t, err, redlock.ErrTaken)
-	other.End()
-	requireLockInTime(t, r)
 }

@@ -2,11 +2,15 @@ package nodetest
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"strconv"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/redlock"
@@ -58,4 +62,18 @@ func Example() (r *redlock.Redlock, end func()) {
 		panic(err)
 	}
 	return r, func() { _ = errors.Join(r.Close(context.Background()), c.Close()) }
+}
+
+// Verbs are those by which fmt may print a value.
+var Verbs = []string{"%v", "%+v", "%#v", "%s", "%d"}
+
+// RequirePrinted requires that fmt prints a value so, whatever the verb, and that it is such a text in JSON.
+func RequirePrinted(t *testing.T, want string, v any) {
+	t.Helper()
+	for _, verb := range Verbs {
+		require.Equal(t, want, fmt.Sprintf(verb, v), verb)
+	}
+	if text, err := json.Marshal(v); assert.NoError(t, err) {
+		require.Equal(t, strconv.Quote(want), string(text))
+	}
 }

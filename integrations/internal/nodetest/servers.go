@@ -3,12 +3,11 @@ package nodetest
 import (
 	"crypto/tls"
 	"testing"
-	"time"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/test/testkit"
 )
 
 // Servers are three that listen on a TCP port, on another one with TLS, and on a Unix socket. Without
@@ -38,40 +37,8 @@ func (c *Servers) tls(i int) Server {
 // SetUser makes a user with one password, which may do everything.
 func (c *Servers) SetUser(t *testing.T, name, password string) {
 	t.Helper()
-	c.eachAdmin(t, "ACL", "SETUSER", name, "reset", "on", ">"+password, "~*", "&*", "+@all")
-}
-
-func (c *Servers) eachAdmin(t *testing.T, command string, args ...any) {
-	t.Helper()
-	for i := range c.Nodes {
-		c.admin(t, i, command, args...)
-	}
-}
-
-// admin runs a command on a server, and returns its answer as text.
-func (c *Servers) admin(t *testing.T, i int, command string, args ...any) string {
-	t.Helper()
-	conn, err := c.Nodes[i].Conn(t.Context())
-	require.NoError(t, err)
-	reply, err := conn.Do(command, args...)
-	require.NoError(t, err)
-	require.NoError(t, conn.Close())
-	text, _ := redis.String(reply, nil)
-	return text
-}
-
-// requireReleased waits until no server has a lock in a database. What they keep a minute for those
-// who wait may be left.
-func (c *Servers) requireReleased(t *testing.T, database int, resources ...any) {
-	t.Helper()
 	for _, n := range c.Nodes {
-		conn, err := n.Conn(t.Context(), redis.DialDatabase(database))
-		require.NoError(t, err)
-		require.Eventually(t, func() bool {
-			left, existsErr := redis.Int(conn.Do("EXISTS", resources...))
-			return existsErr == nil && left == 0
-		}, patience, 10*time.Millisecond)
-		require.NoError(t, conn.Close())
+		testkit.Admin(t, n, "ACL", "SETUSER", name, "reset", "on", ">"+password, "~*", "&*", "+@all")
 	}
 }
 

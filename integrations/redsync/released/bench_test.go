@@ -11,16 +11,8 @@ import (
 	"testing"
 	"time"
 
-	theirs "github.com/go-redsync/redsync/v4"
-	theirredis "github.com/go-redsync/redsync/v4/redis"
-	"github.com/go-redsync/redsync/v4/redis/redigo"
-	"github.com/gomodule/redigo/redis"
-	goredislib "github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed6c881748/redlock/integrations/redsync"
-	ourredis "github.com/seed6c881748/redlock/integrations/redsync/redis"
-	"github.com/seed6c881748/redlock/integrations/redsync/redis/goredis/v9"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/redlock"
 	"github.com/seed6c881748/redlock/test/testkit"
@@ -41,46 +33,31 @@ type contestant struct {
 
 func contestants(tb testing.TB, servers, callers int) []contestant {
 	tb.Helper()
-	c := testcluster.RunServers(tb, servers)
+	addrs := testcluster.RunServers(tb, servers).Addrs()
 	var nodes []redlock.Node
-	var pools []theirredis.Pool
-	var clients []ourredis.Pool
-	for _, addr := range c.Addrs() {
+	for _, addr := range addrs {
 		nodes = append(nodes, redlock.NewNode(addr))
-		client := goredislib.NewClient(&goredislib.Options{Addr: addr})
-		tb.Cleanup(func() { _ = client.Close() })
-		clients = append(clients, goredis.NewPool(client))
-		p := &redis.Pool{MaxIdle: 2*callers + 8, Dial: func() (redis.Conn, error) { return redis.Dial("tcp", addr) }}
-		tb.Cleanup(func() { _ = p.Close() })
-		pools = append(pools, redigo.NewPool(p))
 	}
 	r := testkit.NewOver(tb, nodes, redlock.WithNodeTimeout(10*time.Second)) // Standstills of a busy machine are no failures.
-	ours, old, ctx := redsync.New(clients...), theirs.New(pools...), context.Background()
-	return []contestant{
-		{"library", func(key string) error {
-			lock, err := r.Lock(ctx, []string{key}, expiry)
-			if err != nil {
-				return err
-			}
-			return lock.Unlock(ctx)
-		}},
-		{"drop-in", func(key string) error {
-			m := ours.NewMutex(key)
+	all := []contestant{{"library", func(key string) error {
+		lock, err := r.Lock(context.Background(), []string{key}, expiry)
+		if err != nil {
+			return err
+		}
+		return lock.Unlock(context.Background())
+	}}}
+	for _, kind := range []string{"drop-in", "redsync"} {
+		newMutex := kinds[kind](addrs, callers)
+		all = append(all, contestant{kind, func(key string) error {
+			m := newMutex(key)
 			if err := m.Lock(); err != nil {
 				return err
 			}
 			_, err := m.Unlock()
 			return err
-		}},
-		{"redsync", func(key string) error {
-			m := old.NewMutex(key)
-			if err := m.Lock(); err != nil {
-				return err
-			}
-			_, err := m.Unlock()
-			return err
-		}},
+		}})
 	}
+	return all
 }
 
 // rate is how many turns a second so many callers have in a slot, each with a key of its own.

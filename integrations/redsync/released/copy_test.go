@@ -69,6 +69,14 @@ func (c folder) copyGo(dir, from string, change func(text string) string) {
 	}
 }
 
+// run runs the go command there, and returns what it says.
+func (c folder) run(args ...string) (string, error) {
+	cmd := exec.CommandContext(c.t.Context(), "go", args...)
+	cmd.Dir = c.dir
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
 func read(t *testing.T, path ...string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(path...))

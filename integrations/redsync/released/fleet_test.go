@@ -2,7 +2,6 @@ package released
 
 import (
 	"bufio"
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -35,23 +34,22 @@ func TestMain(m *testing.M) {
 	if !found {
 		os.Exit(m.Run())
 	}
-	takeTurns(kinds[kind](strings.Fields(nodes)))
+	takeTurns(kinds[kind](strings.Fields(nodes), 1))
 }
 
 // A mutex is that of either package.
 type mutex interface {
 	Lock() error
-	Extend() (bool, error)
 	Unlock() (bool, error)
 	Until() time.Time
 }
 
-// kinds make what makes the mutexes of a process.
-var kinds = map[string]func(addrs []string) func(key string) mutex{
-	"redsync": func(addrs []string) func(string) mutex {
+// kinds make what makes the mutexes of a process with so many callers at a time.
+var kinds = map[string]func(addrs []string, callers int) func(key string) mutex{
+	"redsync": func(addrs []string, callers int) func(string) mutex {
 		var pools []theirredis.Pool
 		for _, addr := range addrs {
-			pools = append(pools, redigo.NewPool(&redis.Pool{MaxIdle: 3, Dial: func() (redis.Conn, error) {
+			pools = append(pools, redigo.NewPool(&redis.Pool{MaxIdle: 2*callers + 8, Dial: func() (redis.Conn, error) {
 				const limit = time.Second
 				return redis.Dial("tcp", addr, redis.DialConnectTimeout(limit), redis.DialReadTimeout(limit), redis.DialWriteTimeout(limit))
 			}}))
@@ -59,21 +57,21 @@ var kinds = map[string]func(addrs []string) func(key string) mutex{
 		rs := theirs.New(pools...)
 		return func(key string) mutex { return rs.NewMutex(key) }
 	},
-	"drop-in": func(addrs []string) func(string) mutex {
+	"drop-in": func(addrs []string, _ int) func(string) mutex {
 		var pools []ourredis.Pool
 		for _, addr := range addrs {
 			pools = append(pools, goredis.NewPool(goredislib.NewClient(&goredislib.Options{Addr: addr})))
 		}
-		return func(key string) mutex { return redsync.New(pools...).NewMutex(key) }
+		rs := redsync.New(pools...)
+		return func(key string) mutex { return rs.NewMutex(key) }
 	},
-	"no lock": func([]string) func(string) mutex { return func(string) mutex { return none{} } },
+	"no lock": func([]string, int) func(string) mutex { return func(string) mutex { return none{} } },
 }
 
 // none excludes nobody, so that the test is seen to see it.
 type none struct{}
 
 func (none) Lock() error           { return nil }
-func (none) Extend() (bool, error) { return true, nil }
 func (none) Unlock() (bool, error) { return true, nil }
 func (none) Until() time.Time      { return time.Now().Add(time.Hour) }
 
@@ -81,8 +79,8 @@ func (none) Until() time.Time      { return time.Now().Add(time.Hour) }
 // next cannot be heard before.
 func takeTurns(newMutex func(key string) mutex) {
 	input := bufio.NewReader(os.Stdin)
-	say := func(format string, args ...any) {
-		fmt.Printf(format+"\n", args...)
+	say := func(words ...any) {
+		fmt.Println(words...)
 		if _, err := input.ReadString('\n'); err != nil {
 			os.Exit(0)
 		}
@@ -91,16 +89,12 @@ func takeTurns(newMutex func(key string) mutex) {
 		key := []string{"a", "b"}[rand.IntN(2)]
 		m := newMutex(key)
 		if err := m.Lock(); err != nil {
-			say("failed %v", strings.ReplaceAll(err.Error(), "\n", "; "))
+			say("failed", strings.ReplaceAll(err.Error(), "\n", "; "))
 			continue
 		}
-		say("enter %s %d", key, m.Until().UnixNano())
-		if rand.IntN(4) == 0 {
-			_, _ = m.Extend() // If it fails, Until is as it was.
-			say("extended %s %d", key, m.Until().UnixNano())
-		}
+		say("enter", key, m.Until().UnixNano())
 		time.Sleep(rand.N(5 * time.Millisecond))
-		say("leave %s", key)
+		say("leave", key)
 		_, _ = m.Unlock() // If it fails, the keys end.
 	}
 }
@@ -109,9 +103,8 @@ func takeTurns(newMutex func(key string) mutex) {
 type referee struct {
 	mu       sync.Mutex
 	inside   map[string]stay
-	turns    map[string]int // by kind
-	failed   map[string]int
-	last     map[string]string // by kind, the last failure
+	turns    map[string]int    // by kind
+	failed   map[string]string // by kind, the last failure
 	overlaps []string
 }
 
@@ -128,26 +121,20 @@ func (r *referee) hear(kind, who, line string) {
 	var until int64
 	verb, rest, _ := strings.Cut(line, " ")
 	_, _ = fmt.Sscan(rest, &key, &until) // Of a failure, neither.
-	now := time.Now()
-	other, taken := r.inside[key]
+	other := r.inside[key]
 	switch verb {
 	case "enter":
-		if taken && now.Before(other.until) {
-			r.overlaps = append(r.overlaps, fmt.Sprintf("%s has %s while %s has it for %v", who, key, other.who, other.until.Sub(now)))
+		if left := time.Until(other.until); left > 0 {
+			r.overlaps = append(r.overlaps, fmt.Sprintf("%s has %s while %s has it for %v", who, key, other.who, left))
 		}
 		r.turns[kind]++
 		r.inside[key] = stay{who, time.Unix(0, until)}
-	case "extended":
-		if other.who == who {
-			r.inside[key] = stay{who, time.Unix(0, until)}
-		}
 	case "leave":
 		if other.who == who {
 			delete(r.inside, key)
 		}
 	default:
-		r.failed[kind]++
-		r.last[kind] = rest
+		r.failed[kind] = rest
 	}
 }
 
@@ -158,7 +145,7 @@ func runFleet(t *testing.T, took time.Duration, kinds ...string) *referee {
 	const each, servers = 3, 5
 	// Without a write to the disk before each answer, a restart may forget a lock.
 	c := testcluster.RunServers(t, servers, testcluster.WithAppendOnly(), testcluster.WithArgs("--appendfsync", "always"))
-	r := &referee{inside: map[string]stay{}, turns: map[string]int{}, failed: map[string]int{}, last: map[string]string{}}
+	r := &referee{inside: map[string]stay{}, turns: map[string]int{}, failed: map[string]string{}}
 	var hearing sync.WaitGroup
 	var all []*child.Process
 	for _, kind := range kinds {
@@ -178,30 +165,20 @@ func runFleet(t *testing.T, took time.Duration, kinds ...string) *referee {
 		}
 	}
 	restarts := 0
-	ctx, cancel := context.WithTimeout(t.Context(), took)
-	defer cancel()
-	for wait(ctx, time.Second) == nil {
+	for end := time.Now().Add(took); time.Now().Before(end); restarts++ {
 		n := c.Nodes[restarts%servers]
+		time.Sleep(time.Second)
 		require.NoError(t, n.Stop())
-		_ = wait(ctx, time.Second)
+		time.Sleep(time.Second)
 		require.NoError(t, n.Restart(true))
-		restarts++
 	}
 	for _, p := range all {
 		p.Kill()
 	}
 	hearing.Wait()
-	t.Logf("%v, %d servers killed and started again: turns %v, locks that failed %v %v, overlaps %d", took, restarts, r.turns, r.failed, r.last, len(r.overlaps))
+	t.Logf("%v, %d servers killed and started again: turns %v, overlaps %d, the last failures %v",
+		took, restarts, r.turns, len(r.overlaps), r.failed)
 	return r
-}
-
-func wait(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
-	}
 }
 
 // A fleet may be changed over process by process.

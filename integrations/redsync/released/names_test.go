@@ -51,7 +51,7 @@ func names(t *testing.T, load types.Importer, path string) map[string]string {
 	for _, name := range pkg.Scope().Names() {
 		o := pkg.Scope().Lookup(name)
 		add(name, o, o.Type())
-		if _, ok := o.(*types.TypeName); !ok {
+		if _, ok := o.(*types.TypeName); !ok || !o.Exported() {
 			continue
 		}
 		receiver := o.Type()

@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os/exec"
+	"regexp"
 	"runtime"
 	"strings"
 	"testing"
@@ -21,7 +21,7 @@ import (
 	"github.com/seed6c881748/redlock/redlock"
 )
 
-// What public programs do with redsync, in their words, with the path of the import changed.
+// What public programs do with redsync, in their words, with the path of the import changed. And what they are told to do.
 
 func newClient(t *testing.T) *redis.Client {
 	t.Helper()
@@ -76,22 +76,12 @@ func TestABreaker(t *testing.T) {
 
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	r, err := redlock.New([]redlock.Node{redlock.NewNode(client.Options().Addr)})
-	require.NoError(t, err)
-	require.NoError(t, r.Close(t.Context()))
 	cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{"127.0.0.1:1"}})
 	for name, wrong := range map[string]func() (bool, error){
 		"an ended context": func() (bool, error) { return letThrough(ended, rs, "x") },
 		"no expiry":        func() (bool, error) { return letThrough(t.Context(), rs, "x", redsync.WithExpiry(0)) },
-		"no name":          func() (bool, error) { return letThrough(t.Context(), rs, "") },
-		"no pools":         func() (bool, error) { return letThrough(t.Context(), redsync.New(), "x") },
 		"no pool":          func() (bool, error) { return letThrough(t.Context(), redsync.New(nil), "x") },
 		"a Cluster":        func() (bool, error) { return letThrough(t.Context(), redsync.New(goredis.NewPool(cluster)), "x") },
-		"after Close":      func() (bool, error) { return letThrough(t.Context(), redsync.Over(r), "x") },
-		"a value too long": func() (bool, error) {
-			long := func() (string, error) { return strings.Repeat("v", 200), nil }
-			return letThrough(t.Context(), rs, "x", redsync.WithGenValueFunc(long))
-		},
 	} {
 		through, err = wrong()
 		require.Error(t, err, name)
@@ -170,6 +160,48 @@ func TestARotatingTokenPool(t *testing.T) {
 	}
 }
 
+// The program of docs/migrating.md does the same before and after the change that is shown there.
+func TestTheProgramOfTheDocuments(t *testing.T) {
+	document := read(t, "..", "..", "..", "docs", "migrating.md")
+	shown := regexp.MustCompile("(?s)```diff\n(.*?)```").FindStringSubmatch(document)
+	require.NotNil(t, shown, "docs/migrating.md shows no diff")
+	was, is := sides(shown[1])
+	before := read(t, "testdata", "program", "before.go")
+	require.Equal(t, 1, strings.Count(before, was), "the program has not what is changed")
+
+	addrs := strings.Join(testcluster.RunServers(t, 3).Addrs(), " ")
+	said := runProgram(t, before, addrs)
+	require.Contains(t, said, "reported\n")
+	require.Equal(t, said, runProgram(t, strings.Replace(before, was, is, 1), addrs))
+}
+
+func runProgram(t *testing.T, program, addrs string) string {
+	t.Helper()
+	c := newCopy(t, "example.com/program")
+	c.require("github.com/seed6c881748/redlock/integrations/redsync", "../")
+	c.require("github.com/seed6c881748/redlock/integrations/redsync/redis/goredis/v9", "../redis/goredis/v9")
+	c.require("github.com/seed6c881748/redlock/integrations/goredis", "../../goredis")
+	c.write("main.go", program)
+	t.Setenv("REDIS_ADDRS", addrs)
+	said, err := c.run("run", "-mod=mod", ".")
+	require.NoError(t, err, said)
+	return said
+}
+
+// sides are what a diff replaces, and what it puts there.
+func sides(diff string) (was, is string) {
+	for line := range strings.Lines(diff) {
+		rest := strings.TrimLeft(line[:1], "-+ ") + line[1:]
+		if !strings.HasPrefix(line, "+") {
+			was += rest
+		}
+		if !strings.HasPrefix(line, "-") {
+			is += rest
+		}
+	}
+	return was, is
+}
+
 // A program whose go.mod has the oldest redigo by its highest number does not compile, and is told the line that mends it.
 func TestAProgramWithTheOldRedigo(t *testing.T) {
 	t.Parallel()
@@ -185,23 +217,17 @@ import "github.com/seed6c881748/redlock/integrations/redsync"
 
 func main() { _ = redsync.New() }
 `)
-	run := func(args ...string) (string, error) {
-		cmd := exec.CommandContext(t.Context(), "go", args...)
-		cmd.Dir = c.dir
-		out, err := cmd.CombinedOutput()
-		return string(out), err
-	}
-	_, err := run("mod", "edit", "-require=github.com/gomodule/redigo@v2.0.0+incompatible")
+	_, err := c.run("mod", "edit", "-require=github.com/gomodule/redigo@v2.0.0+incompatible")
 	require.NoError(t, err)
-	said, err := run("build", "-mod=mod", "-o", "program", ".")
+	said, err := c.run("build", "-mod=mod", "-o", "program", ".")
 	require.Error(t, err)
 	require.Contains(t, said, "go_mod_edit_exclude_redigo_v2_0_0_incompatible")
 	require.NotContains(t, said, "too many errors")
 
 	line := "go mod edit -exclude=github.com/gomodule/redigo@v2.0.0+incompatible"
 	require.Contains(t, read(t, "..", "..", "..", "docs", "errors.md"), line)
-	_, err = run(strings.Fields(line)[1:]...)
+	_, err = c.run(strings.Fields(line)[1:]...)
 	require.NoError(t, err)
-	said, err = run("build", "-mod=mod", "-o", "program", ".")
+	said, err = c.run("build", "-mod=mod", "-o", "program", ".")
 	require.NoError(t, err, said)
 }

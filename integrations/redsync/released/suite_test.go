@@ -1,5 +1,8 @@
 //go:build unix
 
+// Package released holds the drop-in against the released module of redsync: its exported names, its own tests, its
+// speed, and a fleet in which both lock the same resources. It is a module of its own, so that users of the drop-in get
+// neither redsync nor the six clients of Redis that redsync's tests need.
 package released
 
 import (
@@ -22,6 +25,26 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
+)
+
+// What redsync's tests import, so that go.mod has it: they are compiled in a copy.
+import (
+	_ "github.com/go-redis/redis"
+	_ "github.com/go-redis/redis/v7"
+	_ "github.com/go-redis/redis/v8"
+	_ "github.com/go-redsync/redsync/v4/redis/goredis"
+	_ "github.com/go-redsync/redsync/v4/redis/goredis/v7"
+	_ "github.com/go-redsync/redsync/v4/redis/redigo"
+	_ "github.com/go-redsync/redsync/v4/redis/rueidis"
+	_ "github.com/gomodule/redigo/redis"
+	_ "github.com/redis/go-redis/v9"
+	_ "github.com/redis/rueidis"
+	_ "github.com/redis/rueidis/rueidiscompat"
+	_ "github.com/stvp/tempredis"
+	_ "golang.org/x/sync/errgroup"
+
+	_ "github.com/seed6c881748/redlock/integrations/redsync/redis/goredis/v8"
+	_ "github.com/seed6c881748/redlock/integrations/redsync/redis/goredis/v9"
 )
 
 // clients are those that redsync's tests are run with.
@@ -67,7 +90,7 @@ func compileTheirTests(t *testing.T) (names []string, binary string) {
 		c.drop(module)
 	}
 	c.require("github.com/seed6c881748/redlock/integrations/goredis", "../../goredis")
-	for _, dir := range []string{".", "redis", "redis/redigo", "redis/goredis/v8", "redis/goredis/v9"} {
+	for _, dir := range []string{".", "internal/pools", "redis", "redis/redigo", "redis/goredis/v8", "redis/goredis/v9"} {
 		c.copyGo(dir, filepath.Join("..", dir), nil)
 	}
 	// Pools of clients that the drop-in has no pools for. nodes_test.go has them be some.
@@ -101,10 +124,8 @@ func compileTheirTests(t *testing.T) (names []string, binary string) {
 	c.require("github.com/stvp/tempredis", "./tempredis")
 
 	binary = filepath.Join(c.dir, "their.test")
-	build := exec.CommandContext(t.Context(), "go", "test", "-trimpath", "-mod=mod", "-c", "-o", binary, ".")
-	build.Dir = c.dir
-	out, err := build.CombinedOutput()
-	require.NoError(t, err, string(out))
+	said, err := c.run("test", "-trimpath", "-mod=mod", "-c", "-o", binary, ".")
+	require.NoError(t, err, said)
 	return names, binary
 }
 

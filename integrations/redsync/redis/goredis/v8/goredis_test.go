@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"net"
-	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -18,7 +16,6 @@ import (
 	redsyncredis "github.com/seed6c881748/redlock/integrations/redsync/redis"
 	"github.com/seed6c881748/redlock/integrations/redsync/redis/goredis/v8"
 	"github.com/seed6c881748/redlock/internal/testcluster"
-	"github.com/seed6c881748/redlock/redlock"
 )
 
 // A wrapped client is one of a program's own, as many have.
@@ -57,10 +54,11 @@ func clientOf(t *testing.T, n *testcluster.Node) *redis.Client {
 	return client
 }
 
-// Clients of all kinds that programs have lock the same key.
+// Clients of all kinds that programs have lock the same key, and their pools' connections do what redsync's do.
 func TestClients(t *testing.T) {
 	n := testcluster.RunServers(t, 1).Nodes[0]
 	client, calls := clientOf(t, n), 0
+	conntest.Run(t, goredis.NewPool(client))
 	traced := hooked(clientOf(t, n), func(context.Context, redis.Cmder) error { calls++; return nil })
 	for name, c := range map[string]redis.UniversalClient{
 		"a client":            client,
@@ -70,18 +68,17 @@ func TestClients(t *testing.T) {
 		"with a tracing hook": traced,
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := redsync.New(goredis.NewPool(c)).NewMutex("x")
-			require.NoError(t, m.Lock())
-			assert.Equal(t, m.Value(), client.Get(t.Context(), "x").Val())
-			var taken *redsync.ErrTaken
-			require.ErrorAs(t, redsync.New(goredis.NewPool(client)).NewMutex("x").TryLock(), &taken)
-			_, err := m.Unlock()
-			require.NoError(t, err)
-			require.Zero(t, client.Exists(t.Context(), "x").Val())
+			conntest.Locks(t, goredis.NewPool(c), goredis.NewPool(client), func(name string) string {
+				return client.Get(t.Context(), name).Val()
+			})
 		})
 	}
 	assert.Equal(t, 1, calls, "what asks whether the hook passes commands on")
-	assert.Equal(t, goredis.NewPool(client).(redsyncredis.NodePool).Client(), goredis.NewPool(&wrapped{client}).(redsyncredis.NodePool).Client())
+	clientOfPool := func(p redsyncredis.Pool) any { return p.(redsyncredis.NodePool).Client() }
+	assert.Equal(t, clientOfPool(goredis.NewPool(client)), clientOfPool(goredis.NewPool(&wrapped{client})))
+	// What changes commands is not the client that it embeds, even if that one is in use.
+	require.NoError(t, redsync.New(goredis.NewPool(client)).NewMutex("x").Lock())
+	conntest.Refused(t, goredis.NewPool(prefixed{client}), "without that hook")
 }
 
 // Clients on which a mutex would not lock what the program means fail each call, and nothing is sent.
@@ -99,7 +96,7 @@ func TestClientsThatAreRefused(t *testing.T) {
 		"given nil":            (*redis.Client)(nil),
 		"*redis.ClusterClient": redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs, Dialer: forbidden}),
 		"ClusterClient, which": wrapped{redis.NewUniversalClient(&redis.UniversalOptions{Addrs: addrs, Dialer: forbidden})},
-		"*redis.Ring":          redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": "a:1"}, Dialer: func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("forbidden") }, HeartbeatFrequency: time.Hour}),
+		"*redis.Ring":          redis.NewRing(&redis.RingOptions{}), // With servers, it dials.
 		"closed":               closed,
 		"answers commands itself": hooked(client(), func(_ context.Context, cmd redis.Cmder) error {
 			cmd.(*redis.BoolCmd).SetVal(true)
@@ -109,47 +106,16 @@ func TestClientsThatAreRefused(t *testing.T) {
 			cmd.Args()[1] = "app:" + cmd.Args()[1].(string)
 			return nil
 		}),
-		"without that hook": prefixed{client()},
 	} {
-		err := redsync.New(goredis.NewPool(c)).NewMutex("x").Lock()
-		require.ErrorContains(t, err, says)
-		require.NotErrorIs(t, err, redsync.ErrFailed)
-		require.NotErrorIs(t, err, redlock.ErrTaken)
+		conntest.Refused(t, goredis.NewPool(c), says)
 	}
 }
 
 // What a client's settings cannot be for mutexes is logged.
 func TestWarnings(t *testing.T) {
 	on := func(context.Context, *redis.Conn) error { return nil }
-	const lost, elsewhere = "two may hold one", "if it selects a database"
-	for _, of := range []struct {
-		client *redis.Client
-		says   []string
-	}{
-		{redis.NewClient(&redis.Options{}), nil},
-		{redis.NewClient(&redis.Options{OnConnect: on}), []string{elsewhere}},
-		{redis.NewFailoverClient(&redis.FailoverOptions{}), []string{lost}},
-		{redis.NewFailoverClient(&redis.FailoverOptions{OnConnect: on}), []string{lost, elsewhere}},
-	} {
-		_, warning, err := goredis.NewPool(of.client).(redsyncredis.NodePool).Node()
-		require.NoError(t, err)
-		for _, says := range []string{lost, elsewhere} {
-			assert.Equal(t, slices.Contains(of.says, says), strings.Contains(warning, says), warning)
-		}
-		require.NoError(t, of.client.Close())
-	}
-}
-
-// What changes commands is not taken for the client that it embeds, even if that one is in use.
-func TestAWrapperIsNotTheClientInUse(t *testing.T) {
-	client := clientOf(t, testcluster.RunServers(t, 1).Nodes[0])
-	require.NoError(t, redsync.New(goredis.NewPool(client)).NewMutex("x").Lock())
-	err := redsync.New(goredis.NewPool(prefixed{client})).NewMutex("x").Lock()
-	require.ErrorContains(t, err, "without that hook")
-	require.NotErrorIs(t, err, redlock.ErrTaken)
-}
-
-// A pool's connections do what redsync's do.
-func TestConn(t *testing.T) {
-	conntest.Run(t, goredis.NewPool(clientOf(t, testcluster.RunServers(t, 1).Nodes[0])))
+	conntest.Warns(t, goredis.NewPool(redis.NewClient(&redis.Options{})), false, false)
+	conntest.Warns(t, goredis.NewPool(redis.NewClient(&redis.Options{OnConnect: on})), false, true)
+	conntest.Warns(t, goredis.NewPool(redis.NewFailoverClient(&redis.FailoverOptions{})), true, false)
+	conntest.Warns(t, goredis.NewPool(redis.NewFailoverClient(&redis.FailoverOptions{OnConnect: on})), true, true)
 }

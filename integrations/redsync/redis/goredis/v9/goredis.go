@@ -3,15 +3,12 @@ package goredis
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"reflect"
-	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	redlockgoredis "github.com/seed6c881748/redlock/integrations/goredis"
+	"github.com/seed6c881748/redlock/integrations/redsync/internal/pools"
 	redsyncredis "github.com/seed6c881748/redlock/integrations/redsync/redis"
 	"github.com/seed6c881748/redlock/redlock"
 )
@@ -34,7 +31,7 @@ func (p *pool) Client() any {
 	if c, ok := p.delegate.(*redis.Client); ok {
 		return c
 	}
-	if c, ok := inner(p.delegate).(*redis.Client); ok && c != nil && passes(p.delegate) == nil {
+	if c, ok := p.inner().(*redis.Client); ok && c != nil && p.passes() == nil {
 		return c
 	}
 	return p
@@ -42,148 +39,47 @@ func (p *pool) Client() any {
 
 // Node returns the node of the client's server.
 func (p *pool) Node() (node redlock.Node, warning string, err error) {
-	client, ok := inner(p.delegate).(*redis.Client)
+	client, ok := p.inner().(*redis.Client)
 	switch {
 	case p.delegate == nil, ok && client == nil:
-		return node, "", errors.New("goredis.NewPool was given nil")
+		return node, "", pools.ErrNil
 	case !ok:
-		return node, "", fmt.Errorf("goredis.NewPool was given a %T, which may lead to several servers: "+
-			"give it a redis.NewClient for one master, or one for each of several independent masters", inner(p.delegate))
+		return node, "", pools.ManyServers(p.inner())
 	}
-	if err := passes(p.delegate); err != nil {
+	if err := p.passes(); err != nil {
 		return node, "", err
 	}
-	if client.Options().OnConnect != nil {
-		warning = onConnect
+	o := client.Options()
+	if node = redlockgoredis.FailoverNode(client); o.Addr == pools.FailoverAddr {
+		node.Name = ""
 	}
-	if client.Options().Addr != failoverAddr {
-		return redlockgoredis.Node(client), warning, nil
-	}
-	node = redlockgoredis.FailoverNode(client)
-	node.Name = ""
-	return node, strings.TrimPrefix(warning+"; "+sentinel, "; "), nil
+	return node, pools.Warning(o.Addr, o.OnConnect != nil), nil
 }
-
-// The warnings.
-const (
-	sentinel = "a client of a Sentinel leads to a replica after a failover, which may lack the latest locks: " +
-		"two may hold one then; independent masters have no such gap"
-	onConnect = "OnConnect of the client of go-redis is not called for the connections of mutexes: " +
-		"if it selects a database, say so in the client's Options instead, or the locks are in another one"
-)
-
-// failoverAddr is what go-redis gives a failover client for an address.
-const failoverAddr = "FailoverClient"
 
 // inner returns the client that others embed.
-func inner(c redis.UniversalClient) redis.UniversalClient {
-	for {
+func (p *pool) inner() redis.UniversalClient {
+	return pools.Inner(p.delegate, func(c redis.UniversalClient) bool {
 		switch c.(type) {
 		case *redis.Client, *redis.ClusterClient, *redis.Ring:
-			return c
+			return true
 		}
-		next := embedded(c)
-		if next == nil {
-			return c
-		}
-		c = next
-	}
-}
-
-// embedded returns the client that a struct embeds; nil if there is none.
-func embedded(c redis.UniversalClient) redis.UniversalClient {
-	v := reflect.Indirect(reflect.ValueOf(c))
-	if v.Kind() != reflect.Struct {
-		return nil
-	}
-	for i := range v.NumField() {
-		if f := v.Type().Field(i); f.Anonymous && f.IsExported() {
-			if next, ok := v.Field(i).Interface().(redis.UniversalClient); ok {
-				return next
-			}
-		}
-	}
-	return nil
+		return false
+	})
 }
 
 // passes returns an error if the client does not hand a lock's command on as it is.
-func passes(c redis.UniversalClient) error {
-	const key = "__redlock__:probe"
-	ended, cancel := context.WithCancel(context.Background())
-	cancel()
-	cmd := c.SetNX(ended, key, "", time.Second)
-	switch args := cmd.Args(); {
-	case errors.Is(cmd.Err(), redis.ErrClosed):
-		return errors.New("the client of go-redis is closed")
-	case !errors.Is(cmd.Err(), context.Canceled):
-		return fmt.Errorf("the client of go-redis answers commands itself, as a mock does (SETNX: %v), and mutexes do not send theirs through it: "+
-			"in a test, use a server, such as miniredis", cmd)
-	case len(args) < 2 || args[1] != key:
-		return fmt.Errorf("a hook of the client of go-redis, or what embeds it, makes %.200q of the key %q, and mutexes do not send their commands through it: "+
-			"give goredis.NewPool a client without that hook, and its prefix to the names of mutexes", fmt.Sprint(args), key)
-	}
-	return nil
+func (p *pool) passes() error {
+	return pools.Passes(redis.ErrClosed, func(ended context.Context, key string) pools.Command {
+		return p.delegate.SetNX(ended, key, "", time.Second)
+	})
 }
 
-// Get returns a connection, which is the client itself.
+// Get returns a connection, which is the client itself: nothing is closed.
 func (p *pool) Get(ctx context.Context) (redsyncredis.Conn, error) { //nolint:contextcheck // redsync allows a nil context.
 	if ctx == nil {
 		ctx = context.Background()
 	}
-	return &conn{p.delegate, ctx}, nil
-}
-
-// A conn sends commands. Nil is no error.
-type conn struct {
-	delegate redis.UniversalClient
-	ctx      context.Context //nolint:containedctx // It has no other way to the commands.
-}
-
-func (c *conn) Get(name string) (string, error) {
-	text, err := c.delegate.Get(c.ctx, name).Result()
-	return text, notNil(err)
-}
-
-func (c *conn) Set(name, value string) (bool, error) {
-	text, err := c.delegate.Set(c.ctx, name, value, 0).Result()
-	return text == "OK", err
-}
-
-func (c *conn) SetNX(name, value string, expiry time.Duration) (bool, error) {
-	return c.delegate.SetNX(c.ctx, name, value, expiry).Result()
-}
-
-func (c *conn) PTTL(name string) (time.Duration, error) {
-	return c.delegate.PTTL(c.ctx, name).Result()
-}
-
-func (c *conn) Eval(script *redsyncredis.Script, keysAndArgs ...any) (any, error) {
-	keys := make([]string, max(script.KeyCount, 0))
-	for i := range keys {
-		keys[i] = fmt.Sprint(keysAndArgs[i])
-	}
-	args := keysAndArgs[len(keys):]
-	reply, err := c.delegate.EvalSha(c.ctx, script.Hash, keys, args...).Result()
-	if err != nil && strings.Contains(err.Error(), "NOSCRIPT ") {
-		reply, err = c.delegate.Eval(c.ctx, script.Src, keys, args...).Result()
-	}
-	return reply, notNil(err)
-}
-
-func (c *conn) ScriptLoad(script *redsyncredis.Script) error {
-	hash, err := c.delegate.ScriptLoad(c.ctx, script.Src).Result()
-	if err == nil {
-		script.Hash = hash
-	}
-	return err
-}
-
-// Close does nothing: the client is the user's.
-func (c *conn) Close() error { return nil }
-
-func notNil(err error) error {
-	if errors.Is(err, redis.Nil) {
-		return nil
-	}
-	return err
+	return pools.NewConn(func(command string, args ...any) (any, error) {
+		return p.delegate.Do(ctx, append([]any{command}, args...)...).Result()
+	}, redis.Nil, nil), nil
 }

@@ -1,10 +1,11 @@
-// Package child runs a package's test binary once more, as a second process. TestMain finds in the environment what that
-// is to do.
-package child
+//go:build unix
+
+package nodetest
 
 import (
 	"os"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -12,7 +13,7 @@ import (
 	"github.com/seed6c881748/redlock/test/child"
 )
 
-// A Process is one that runs.
+// A Process is a test binary that runs once more. Its TestMain finds in the environment what it is to do.
 type Process struct {
 	t *testing.T
 	p *child.Process
@@ -37,32 +38,28 @@ func (p *Process) Line() string {
 	return line
 }
 
-// Says waits for a line that begins so, past any number of lines that are past, and returns the rest of it.
-func (p *Process) Says(want, past string) (rest string) {
-	p.t.Helper()
-	for {
-		line := p.Line()
-		if rest, ok := strings.CutPrefix(line, want); ok {
-			return rest
-		}
-		require.Equal(p.t, past, line, "waiting for %q", want)
-	}
-}
-
 // GoOn writes a line, for which the process waits.
 func (p *Process) GoOn() {
 	p.t.Helper()
 	require.NoError(p.t, p.p.Say(""))
 }
 
-// End ends the input. The process has to end then, without a word.
+// Stop has the process stand still until Continue.
+func (p *Process) Stop() {
+	p.t.Helper()
+	require.NoError(p.t, p.p.Cmd.Process.Signal(syscall.SIGSTOP))
+}
+
+// Continue ends Stop.
+func (p *Process) Continue() {
+	p.t.Helper()
+	require.NoError(p.t, p.p.Cmd.Process.Signal(syscall.SIGCONT))
+}
+
+// End ends the input. The process has to end then.
 func (p *Process) End() {
 	p.t.Helper()
-	p.p.Hang()
-	for line := range p.p.Lines {
-		require.Empty(p.t, line)
-	}
-	require.NoError(p.t, p.p.Wait())
+	require.NoError(p.t, p.p.Close())
 }
 
 // Kill kills the process.

@@ -1,5 +1,0 @@
--- +goose Up
-ALTER TABLE orders ADD COLUMN paid BOOLEAN NOT NULL DEFAULT FALSE;
-
--- +goose Down
-ALTER TABLE orders DROP COLUMN paid;
