@@ -70,21 +70,13 @@ func stall(ctx context.Context, t *testing.T, c *testcluster.Cluster) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(testkit.Seed(t), 0))
 	for ctx.Err() == nil {
-		nodes := c.Nodes
+		nodes := c
 		if rng.IntN(2) == 0 {
-			nodes = nodes[:1]
+			nodes = c.First(1)
 		}
-		for _, n := range nodes {
-			if err := n.Hang(); err != nil {
-				t.Error(err)
-			}
-		}
+		assert.NoError(t, nodes.Hang())
 		time.Sleep(150 * time.Millisecond)
-		for _, n := range nodes {
-			if err := n.Resume(); err != nil {
-				t.Error(err)
-			}
-		}
+		assert.NoError(t, nodes.Resume())
 		time.Sleep(testkit.Between(rand.New(rand.NewPCG(rand.Uint64(), 0)), 0, 300*time.Millisecond))
 	}
 }
@@ -127,16 +119,11 @@ func (c *periodCaller) work(ctx context.Context) {
 	}
 }
 
-// promptly is slow, but for releases.
-type promptly struct{ slow }
-
-func (promptly) Begin(ctx context.Context, _ redlock.Op, _ []string) context.Context { return ctx }
-
 // The period begins when the caller gets the permit, however long ago the attempt was that won its slot.
 func TestPeriodBeginsWithTheReturn(t *testing.T) {
 	testkit.InBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		const period = time.Second
-		stop := promptly{slow{make(chan struct{}), make(chan struct{})}}
+		stop := testkit.NewLatch("", 0)
 		s := newSemaphore(t, testkit.NewRedlock(t, c, redlock.WithTracer(stop)), 1, redlock.WithMinHold(period))
 		other := process(t, c, 1)
 		for _, acquire := range []func(context.Context) (*semaphore.Permit, error){
@@ -147,9 +134,9 @@ func TestPeriodBeginsWithTheReturn(t *testing.T) {
 			},
 		} {
 			go func() {
-				<-stop.got
+				<-stop.Got
 				time.Sleep(period - time.Millisecond)
-				stop.on <- struct{}{}
+				stop.On <- struct{}{}
 			}()
 			p, err := acquire(t.Context())
 			require.NoError(t, err)
@@ -158,7 +145,7 @@ func TestPeriodBeginsWithTheReturn(t *testing.T) {
 			_, err = other.TryAcquire(t.Context())
 			require.ErrorIs(t, err, redlock.ErrTaken)
 			time.Sleep(time.Millisecond)
-			requireNothingLeft(t, c)
+			testkit.RequireNothingLeft(t, c)
 		}
 	})
 }
