@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -318,4 +319,65 @@ func TestWindowLearnsNothingFromNodesThatAreDown(t *testing.T) {
 		w.observe(Sample{Timeout: 250 * time.Millisecond}, 1, now)
 	}
 	assert.Equal(t, time.Millisecond, w.best)
+}
+
+func TestBackoff(t *testing.T) {
+	const timeout = 200 * time.Millisecond
+	within := func(want, got time.Duration) {
+		t.Helper()
+		assert.GreaterOrEqual(t, got, want/2)
+		assert.Less(t, got, want*3/2)
+	}
+	b := Backoff{Random: rand.N[time.Duration]}
+	assert.False(t, b.Overloaded())
+	assert.Equal(t, time.Millisecond, b.Delay(time.Millisecond, timeout))
+	for _, want := range []time.Duration{timeout, 2 * timeout, 4 * timeout, 8 * timeout, 16 * timeout, maxDelay, maxDelay} {
+		b.Note(true, true)
+		assert.True(t, b.Overloaded())
+		within(want, b.Delay(time.Millisecond, timeout))
+		within(want, b.Look(timeout))
+		b.Note(true, false) // A second look does not double it.
+		within(want, b.Look(timeout))
+	}
+	assert.GreaterOrEqual(t, b.Delay(time.Hour, timeout), time.Hour, "no sooner than the options say")
+	b.Note(false, true)
+	assert.False(t, b.Overloaded())
+	b.Note(true, false)
+	assert.True(t, b.Overloaded(), "a second look may begin a row")
+	within(timeout, b.Delay(time.Millisecond, timeout))
+}
+
+// play has a trial see rounds that all take as long, one each millisecond, for so long.
+func (t *trial) play(now *time.Time, length, took time.Duration) (way time.Duration) {
+	for range length / time.Millisecond {
+		*now = now.Add(time.Millisecond)
+		way = max(way, t.observe(took, 100, *now))
+	}
+	return way
+}
+
+func TestTrial(t *testing.T) {
+	const before = 20 * time.Millisecond
+	for name, c := range map[string]struct{ took, way time.Duration }{
+		"a longer way": {18 * time.Millisecond, 18 * time.Millisecond},
+		"a queue":      {17 * time.Millisecond, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var try trial
+			now := time.Now()
+			assert.Zero(t, try.play(&now, minStuck+minPhase, before))
+			assert.Zero(t, try.held)
+			assert.Zero(t, try.play(&now, 10*time.Millisecond, before))
+			assert.InDelta(t, 50, try.held, 0)
+			assert.Zero(t, try.play(&now, 10*time.Millisecond, before), "they began with all places")
+			assert.Equal(t, c.way, try.play(&now, 55*time.Millisecond, c.took))
+			assert.Less(t, try.held, 50.0)
+			assert.Greater(t, try.held, 25.0, "one place after the other")
+			try.play(&now, 40*time.Millisecond, c.took)
+			assert.Zero(t, try.held)
+			assert.Equal(t, refilled, try.phase, "what is over now began with fewer places")
+			try.play(&now, 30*time.Millisecond, c.took)
+			assert.Equal(t, stuck, try.phase, "the next one")
+		})
+	}
 }
