@@ -272,19 +272,6 @@ func TestWindowStaysInALongOverload(t *testing.T) {
 	assert.LessOrEqual(t, w.best, 2*shortRound)
 }
 
-// From the floor, where nodes that hung have brought it, a window opens again within a second.
-func TestWindowRecovers(t *testing.T) {
-	start := time.Now()
-	w := newWindow()
-	late := Sample{Took: 250 * time.Millisecond, Timeout: 250 * time.Millisecond, Late: true}
-	for i := range 2000 {
-		w.observe(late, w.limit(), start.Add(time.Duration(i)*300*time.Millisecond))
-	}
-	assert.Equal(t, minWindow, w.limit())
-	rate, _ := nodesModel(&w, start.Add(time.Hour), 1000, 40*time.Millisecond, 5*time.Microsecond, 2*time.Second)
-	assert.GreaterOrEqual(t, rate, 11_000)
-}
-
 // A first round may have waited in a queue. So what it took does not excuse late rounds for ever.
 func TestWindowShrinksIfItHasNeverSeenTheWay(t *testing.T) {
 	now := time.Now()

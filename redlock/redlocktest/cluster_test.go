@@ -114,21 +114,6 @@ func (r *recorder) finish() {
 	}
 }
 
-func TestLockAndUnlock(t *testing.T) {
-	for n := 1; n <= 6; n++ {
-		everywhere(t, func(t *testing.T) {
-			c := New(t, n, calm())
-			l := tryLock(t, c.Redlock, "a")
-			require.Equal(t, l.Token(), c.Holder("a"))
-			require.Equal(t, []string{"a"}, c.Held())
-			require.NoError(t, l.Unlock(t.Context()))
-			c.AssertFree()
-			require.Empty(t, c.Holder("a"))
-			require.Empty(t, c.Held())
-		})
-	}
-}
-
 func TestPrefix(t *testing.T) {
 	everywhere(t, func(t *testing.T) {
 		var events int // Of the nodes' first connections; none may come from New.

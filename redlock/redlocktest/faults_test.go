@@ -2,7 +2,6 @@ package redlocktest
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -141,34 +140,6 @@ func TestAssertFree(t *testing.T) {
 	})
 }
 
-func TestLoseInTheMiddleOfADo(t *testing.T) {
-	everywhere(t, func(t *testing.T) {
-		c := New(t, 5, calm())
-		failure := errors.New("stopped")
-		for _, want := range []error{nil, failure} {
-			start := time.Now()
-			err := c.Redlock.Do(t.Context(), []string{"b", "a"}, time.Hour, func(ctx context.Context, l *redlock.Lock) error {
-				require.NoError(t, ctx.Err())
-				c.Lose(l)
-				require.Equal(t, redlock.ErrLost, within(ctx, patience))
-				require.Equal(t, redlock.ErrLost, l.Err())
-				require.Empty(t, c.Held())
-				return want
-			})
-			tryLock(t, c.NewRedlock(), "a")
-			c.Forget("a")
-			require.Empty(t, c.Held())
-			require.ErrorIs(t, err, redlock.ErrLost)
-			require.NotErrorIs(t, err, redlock.ErrExpired)
-			if want != nil {
-				require.ErrorIs(t, err, want)
-			}
-			require.Less(t, time.Since(start), patience)
-			c.AssertFree()
-		}
-	})
-}
-
 func TestLoseAKeptLock(t *testing.T) {
 	everywhere(t, func(t *testing.T) {
 		c := New(t, 3, calm())
@@ -272,23 +243,5 @@ func TestTakeFromAHolder(t *testing.T) {
 		c.Take("b", time.Minute)
 		require.ErrorIs(t, l.Unlock(t.Context()), redlock.ErrLost)
 		require.Equal(t, []string{"a", "b"}, c.Held())
-	})
-}
-
-func TestForget(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := New(t, 5)
-		l := tryLock(t, c.Redlock, "a")
-		ctx := l.KeepAlive(t.Context())
-		time.Sleep(time.Minute)
-		require.NoError(t, ctx.Err())
-		c.Forget("a")
-		start := time.Now()
-		require.Empty(t, c.Held())
-		require.NoError(t, l.Err(), "it has not found out yet")
-		require.Equal(t, redlock.ErrLost, within(ctx, patience+ttl))
-		require.LessOrEqual(t, time.Since(start), ttl/3)
-		require.ErrorIs(t, l.Unlock(t.Context()), redlock.ErrLost)
-		c.AssertFree()
 	})
 }

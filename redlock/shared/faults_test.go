@@ -6,7 +6,6 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -116,38 +115,6 @@ func TestAMinorityThatHangs(t *testing.T) {
 		for range 5 {
 			cycle()
 		}
-	})
-}
-
-// A node that has lost a reader's key gets it back with an extension. With quarantine, nodes that have lost it let in no
-// writer, though they are a quorum.
-func TestNodesThatForget(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := testcluster.RunBubble(t, 3)
-		r := testkit.NewRedlock(t, c, redlock.WithQuarantine(ttl))
-		other := testkit.NewRedlock(t, c, redlock.WithQuarantine(ttl))
-		require.NoError(t, r.Admit(t.Context(), testkit.Names(c)...))
-		m := newMutex(t, r)
-		rd := rlock(t, m)
-		require.NoError(t, c.Nodes[0].Restart(false))
-		time.Sleep(3 * ttl)
-		for slot, nodes := range slots(t, c) {
-			assert.Equal(t, 3, nodes, slot)
-		}
-		unlock(t, rd)
-
-		rd = rlock(t, m)
-		within := rd.Context(t.Context())
-		w := testkit.Start(t.Context(), newMutex(t, other).Lock)
-		require.True(t, w.Waits())
-		require.NoError(t, c.First(2).Restart(false))
-		<-within.Done()
-		require.Error(t, rd.Err())
-		require.True(t, w.Waits())
-		lost := time.Now()
-		writer := w.Got(t)
-		assert.GreaterOrEqual(t, w.At, lost)
-		unlock(t, writer)
 	})
 }
 
