@@ -325,12 +325,9 @@ func TestClose(t *testing.T) {
 		unlock(t, rd)
 		require.NoError(t, <-closed)
 		require.Empty(t, slots(t, c))
-		_, err := m.TryRLock(t.Context())
-		require.ErrorIs(t, err, redlock.ErrClosed)
-		_, err = m.RLock(t.Context())
-		require.ErrorIs(t, err, redlock.ErrClosed)
-		_, err = m.Lock(t.Context())
-		require.ErrorIs(t, err, redlock.ErrClosed)
+		for _, err := range all(t.Context(), m) {
+			require.ErrorIs(t, err, redlock.ErrClosed)
+		}
 	})
 }
 
