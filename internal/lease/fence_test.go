@@ -88,6 +88,7 @@ func TestBlock(t *testing.T) {
 		{"a late grant is raised", []answer{{0, 10, 7}, {1, 90, 8}, {2, 20, 9}, {2, 90, 20}}, 90, 9},
 		{"others between a late grant and its raise", []answer{{0, 10, 7}, {1, 90, 8}, {2, 20, 9}, {2, 90, 22}}, 90, 89},
 		{"a node that does not count", []answer{{0, 10, 7}, {1, 90, 8}, {2, 95, 94}, {0, 90, 10}}, 90, 8},
+		{"what comes late changes nothing", []answer{{0, 90, 7}, {1, 90, 9}, {2, 90, 50}}, 90, 9},
 		{"a lie", []answer{{0, 90, 7}, {1, 90, 90}}, 90, 89},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -103,22 +104,6 @@ func TestBlock(t *testing.T) {
 			assert.Equal(t, tc.below, r.Fencing.Below)
 		})
 	}
-}
-
-// What comes late changes nothing: who has got the lock looks at its numbers while votes may still be entered.
-func TestBlockIsFinal(t *testing.T) {
-	now := time.Now()
-	r := fencedRound(now, 5)
-	r.Fencing.OwnBlock()
-	r.Begin(now, time.Hour)
-	for i := range int64(3) {
-		r.told(t, int(i), 90, 7+i)
-	}
-	require.Equal(t, Granted, r.Verdict)
-	r.told(t, 3, 90, 50)
-	r.told(t, 4, 95, 94)
-	assert.EqualValues(t, 90, r.Fencing.Fence)
-	assert.EqualValues(t, 9, r.Fencing.Below)
 }
 
 // A second raise begins where the first one has left the counters.
@@ -201,82 +186,55 @@ func TestTurnWithoutFencingHasNoNumbers(t *testing.T) {
 	}
 }
 
+// A passing is a lock that may be passed on, when it is released, by clocks with this lead.
+type passing struct {
+	Lease
+	turn                     Turn
+	after, lead              time.Duration // since the start
+	left, validity, stopTime time.Duration
+}
+
 func TestMayPass(t *testing.T) {
-	now := time.Now()
-	const validity, length = time.Hour, 10 * time.Minute
+	start := time.Now()
+	const hour, minute, length = time.Hour, time.Minute, 10 * time.Minute
 	for _, tc := range []struct {
 		name string
-		do   func(l *Lease, turn *Turn, at *time.Time)
+		do   func(p *passing)
 		may  bool
 	}{
-		{"at once", func(*Lease, *Turn, *time.Time) {}, true},
-		{"with nine tenths left", func(l *Lease, _ *Turn, _ *time.Time) { l.Until = NewDeadline(now, validity*9/10, 0) }, true},
-		{"with less", func(l *Lease, _ *Turn, _ *time.Time) { l.Until = NewDeadline(now, validity*9/10-1, 0) }, false},
-		{"at the end of the turn", func(l *Lease, _ *Turn, at *time.Time) {
-			*at, l.Until = now.Add(length), NewDeadline(now, 2*validity, 0)
-		}, false},
-		{"just before", func(l *Lease, _ *Turn, at *time.Time) {
-			*at, l.Until = now.Add(length-1), NewDeadline(now, 2*validity, 0)
-		}, true},
-		{"with one number left", func(_ *Lease, turn *Turn, _ *time.Time) { turn.take(2) }, true},
-		{"with none", func(_ *Lease, turn *Turn, _ *time.Time) { turn.take(3) }, false},
-		{"that had expired", func(l *Lease, _ *Turn, at *time.Time) {
-			*at = now.Add(2 * validity)
-			l.Check(*at)
-			*at, l.Until = now, NewDeadline(now, validity, 0) // Even then.
-		}, false},
-		{"that was lost", func(l *Lease, _ *Turn, _ *time.Time) { l.Lose(now) }, false},
-		{"whose release is repeated", func(l *Lease, _ *Turn, _ *time.Time) {
-			l.Unlock(now)
-			l.Unlocked(NoQuorum)
+		{"at once", func(*passing) {}, true},
+		{"with nine tenths left", func(p *passing) { p.left = hour * 9 / 10 }, true},
+		{"with less", func(p *passing) { p.left = hour*9/10 - 1 }, false},
+		{"at the end of the turn", func(p *passing) { p.after, p.left = length, 2*hour }, false},
+		{"just before", func(p *passing) { p.after, p.left = length-1, 2*hour }, true},
+		{"when the machine has slept through the turn", func(p *passing) { p.lead, p.left = length, 2*hour }, false},
+		{"when it has slept a little", func(p *passing) { p.lead, p.left = length-1, 2*hour }, true},
+		{"with one number left", func(p *passing) { p.turn.take(2) }, true},
+		{"with none", func(p *passing) { p.turn.take(3) }, false},
+		// Of what is left to a caller's work, it gets nine tenths, too.
+		{"with a stop time", func(p *passing) { p.stopTime, p.left = 50*minute, 59*minute }, true},
+		{"with a stop time, and less", func(p *passing) { p.stopTime, p.left = 50*minute, 59*minute-1 }, false},
+		// No validity that was asked for is so short that a lock is passed on which has ended.
+		{"of next to nothing", func(p *passing) { p.validity, p.left, p.after = 1, time.Second, time.Second-1 }, true},
+		{"of nothing", func(p *passing) { p.validity, p.left, p.after = 1, time.Second, time.Second }, false},
+		{"that had expired", func(p *passing) { p.Check(start.Add(2 * hour)) }, false}, // Even if it were not so any more.
+		{"that was lost", func(p *passing) { p.Lose(start) }, false},
+		{"whose release is repeated", func(p *passing) {
+			p.Unlock(start)
+			p.Unlocked(NoQuorum)
 		}, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			r, turn := turnOf(t, now, length, 90, 87)
-			l, at := r.Got(), now
-			tc.do(&l, &turn, &at)
-			l.Unlock(at)
-			assert.Equal(t, tc.may, l.MayPass(&turn, validity, 0, at))
+			r, turn := turnOf(t, start, length, 90, 87)
+			p := &passing{Lease: r.Got(), turn: turn, validity: hour, left: hour}
+			r.Clock = func(now time.Time) (time.Time, time.Duration) { return now, p.lead }
+			tc.do(p)
+			p.Until = NewDeadline(start, p.left, 0)
+			at := start.Add(p.after)
+			p.Unlock(at)
+			assert.Equal(t, tc.may, p.MayPass(&p.turn, p.validity, p.stopTime, at))
 		})
 	}
-}
-
-// No validity that was asked for is so short that a lock is passed on which has ended.
-func TestMayPassNothingThatHasEnded(t *testing.T) {
-	now := time.Now()
-	r, turn := turnOf(t, now, time.Minute, 90, 87)
-	l := r.Got()
-	l.Until = NewDeadline(now, time.Second, 0)
-	l.Unlock(now)
-	assert.True(t, l.MayPass(&turn, 1, 0, now.Add(time.Second-1)))
-	assert.False(t, l.MayPass(&turn, 1, 0, now.Add(time.Second)))
-}
-
-// Of what is left to a caller's work, it gets nine tenths, too.
-func TestMayPassByTheStopTime(t *testing.T) {
-	now := time.Now()
-	const validity, stopTime = time.Hour, 50 * time.Minute
-	for left, may := range map[time.Duration]bool{stopTime + 9*time.Minute: true, stopTime + 9*time.Minute - 1: false} {
-		r, turn := turnOf(t, now, time.Minute, 90, 87)
-		l := r.Got()
-		l.Until = NewDeadline(now, left, 0)
-		l.Unlock(now)
-		assert.Equal(t, may, l.MayPass(&turn, validity, stopTime, now), left)
-	}
-}
-
-// A machine that slept has spent the turn, and the validity.
-func TestMayPassByAllClocks(t *testing.T) {
-	now, lead := time.Now(), time.Duration(0)
-	r, _ := turnOf(t, now, time.Minute, 90, 87)
-	r.Clock = func(now time.Time) (time.Time, time.Duration) { return now, lead }
-	turn := r.NewTurn(time.Minute, now)
-	l := r.Got()
-	l.Unlock(now)
-	lead = time.Minute - 1
-	assert.True(t, l.MayPass(&turn, time.Minute, 0, now))
-	lead = time.Minute
-	assert.False(t, l.MayPass(&turn, time.Minute, 0, now))
 }
 
 // Whom a lock is passed on to has a lease of its own, that ends when the nodes' keys do. The one before stays over.
