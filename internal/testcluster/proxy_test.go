@@ -79,6 +79,12 @@ func expect(t *testing.T, conn net.Conn, msg string) {
 	require.Equal(t, msg, string(buf))
 }
 
+func echoes(t *testing.T, conn net.Conn, msg string) {
+	t.Helper()
+	send(t, conn, msg)
+	expect(t, conn, msg)
+}
+
 // expectSilence checks that nothing, not even an error, comes for a while.
 func expectSilence(t *testing.T, conn net.Conn) {
 	t.Helper()
@@ -112,8 +118,7 @@ func TestProxyDelayIsPipelinedAndKeepsOrder(t *testing.T) {
 
 		p.SetDelays(time.Second, time.Second, 2*time.Second, 2*time.Second)
 		start = time.Now()
-		send(t, conn, "x")
-		expect(t, conn, "x")
+		echoes(t, conn, "x")
 		require.Equal(t, 3*time.Second, time.Since(start))
 	})
 }
@@ -140,8 +145,7 @@ func TestProxyThrottle(t *testing.T) {
 		arrived(200*time.Millisecond, "abcdefgh")
 		expect(t, conn, "abcdefgh")
 		start := time.Now()
-		send(t, conn, "12345678")
-		expect(t, conn, "12345678")
+		echoes(t, conn, "12345678")
 		require.Equal(t, 1200*time.Millisecond, time.Since(start), "the last four are on both ways one after the other")
 		p.Throttle(0, 0)
 		send(t, conn, "x")
@@ -166,8 +170,7 @@ func TestProxyBlackHole(t *testing.T) {
 			expectSilence(t, dead)
 		}
 		for _, alive := range []net.Conn{idle, dial(t, p)} {
-			send(t, alive, "y")
-			expect(t, alive, "y")
+			echoes(t, alive, "y")
 		}
 		require.Equal(t, "yy", e.received())
 		require.EqualValues(t, 2*len("loststill lost"), p.Dropped())
@@ -189,8 +192,7 @@ func TestProxyDropRequests(t *testing.T) {
 		p.Kill()
 		p.DropRequests(false)
 		conn = dial(t, p)
-		send(t, conn, "w")
-		expect(t, conn, "w")
+		echoes(t, conn, "w")
 		require.Equal(t, "xw", e.received())
 	})
 }
@@ -249,8 +251,7 @@ func TestProxyOverTCP(t *testing.T) {
 	require.NoError(t, err)
 
 	conn := dialTCP(t, addr)
-	send(t, conn, "a")
-	expect(t, conn, "a")
+	echoes(t, conn, "a")
 
 	p.SetDelay(time.Millisecond, 2*time.Millisecond)
 	for range 10 {
@@ -283,8 +284,7 @@ func TestProxyOverTCP(t *testing.T) {
 	p.Refuse(false)
 
 	conn = dialTCP(t, addr)
-	send(t, conn, "d")
-	expect(t, conn, "d")
+	echoes(t, conn, "d")
 	require.Equal(t, 1, p.Stats().Refused)
 	p.Close()
 	requireReset(t, conn)
@@ -307,8 +307,7 @@ func TestProxyOverTLS(t *testing.T) {
 	conn, err := tls.Dial("tcp", addr, certificate.Client())
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
-	send(t, conn, "a")
-	expect(t, conn, "a")
+	echoes(t, conn, "a")
 	p.Reset()
 	requireReset(t, conn)
 

@@ -109,13 +109,9 @@ func TestMinorityIsNoChange(t *testing.T) {
 		term := elect(t, process(t, c, redlock.WithOwner("a")))
 		o := observe(t, process(t, c))
 		o.requireLeader(t, "a", term)
-		for _, n := range c.Nodes[:2] {
-			require.NoError(t, n.Set(name, "another", time.Hour))
-		}
+		require.NoError(t, c.First(2).Set(name, "another", time.Hour))
 		require.Empty(t, o.hears())
-		for _, n := range c.Nodes[:2] {
-			require.NoError(t, n.Del(name))
-		}
+		require.NoError(t, c.First(2).Del(name))
 		require.Empty(t, o.hears())
 		require.NoError(t, c.Nodes[0].Hang())
 		require.NoError(t, c.Nodes[1].Stop())

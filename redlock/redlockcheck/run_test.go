@@ -103,19 +103,6 @@ func TestRunIsBounded(t *testing.T) {
 	}
 }
 
-func TestRunOnSlowNodes(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		for i, d := range []time.Duration{5, 50, 150} {
-			require.NoError(t, c.Nodes[i].Slow(d*time.Millisecond, d*time.Millisecond))
-		}
-		report := check(t, nodesOf(c))
-		for i, want := range []Verdict{OK, Warning, Unfit} {
-			assert.Equal(t, want, found(t, report, c.Nodes[i].Name(), "round-trip").Verdict, report)
-			assert.Equal(t, OK, found(t, report, c.Nodes[i].Name(), "clock").Verdict, report)
-		}
-	})
-}
-
 func TestRunFindsAClockThatIsOff(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		nodes := nodesOf(c)
