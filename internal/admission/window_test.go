@@ -268,6 +268,21 @@ func TestWindowFindsWhatNodesCarry(t *testing.T) {
 	}
 }
 
+// Under a load that goes on, a way that has become longer gets the places that it takes within some seconds: neither
+// that no round is soon hides it, nor that no round that had to wait is in time. test/simulation loses packets besides.
+func TestWindowGrowsWhenTheWayBecomesLonger(t *testing.T) {
+	const ms = time.Millisecond
+	for _, c := range []struct {
+		callers int
+		way     time.Duration
+	}{{400, 10 * ms}, {400, 110 * ms}, {400, 150 * ms}, {2000, 35 * ms}, {2000, 60 * ms}, {2000, 150 * ms}} {
+		w := window{size: easyWindow, best: shortRound}
+		rate, took := nodesModel(&w, time.Now(), c.callers, c.way, time.Microsecond, 14*time.Second)
+		t.Logf("%+v: %d locks/s, %v, window %d, best %v", c, rate, took, w.limit(), w.best)
+		assert.Greater(t, float64(rate), 0.75*float64(c.callers)/(2*c.way).Seconds())
+	}
+}
+
 // A measure of the way that follows the queue would let the queue grow, and the measure after
 // it: after half a minute all rounds would take as long as a call may.
 func TestWindowStaysInALongOverload(t *testing.T) {
