@@ -69,30 +69,11 @@ func TestRunFindsSettings(t *testing.T) {
 	} {
 		t.Run(args, func(t *testing.T) {
 			t.Parallel()
-			nodes := beside(t, strings.Fields(args)...)
+			good := testcluster.RunServers(t, 2, durable)
+			bad := testcluster.RunServers(t, 1, durable, testcluster.WithArgs(strings.Fields(args)...))
+			nodes := append(serverNodes(good), serverNodes(bad)...)
 			requireOnly(t, checkPatiently(t, nodes), nodes[2].Name, want)
 		})
-	}
-}
-
-// beside returns two good nodes, and one whose server has these arguments.
-func beside(t *testing.T, args ...string) []redlock.Node {
-	t.Helper()
-	bad := testcluster.RunServers(t, 1, durable, testcluster.WithArgs(args...))
-	return append(serverNodes(testcluster.RunServers(t, 2, durable)), serverNodes(bad)...)
-}
-
-// A command that was renamed is no matter of rights, whether a client sends it or a script.
-func TestRunFindsRenamedCommands(t *testing.T) {
-	t.Parallel()
-	nodes := beside(t, "--rename-command", "EVALSHA", "", "--rename-command", "ZADD", "zadd2")
-	report := checkPatiently(t, nodes)
-	requireOnly(t, report, nodes[2].Name, map[string]Verdict{"acl": Unfit})
-	for _, f := range report.Findings {
-		if f.Verdict == Unfit {
-			assert.Contains(t, f.Text, "locks do not work: the server does not know EVALSHA, ZADD (ERR unknown command ")
-			assert.Equal(t, "No right helps: have the server know EVALSHA, ZADD by that name (no rename-command), or use another server", f.Advice)
-		}
 	}
 }
 

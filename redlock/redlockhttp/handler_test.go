@@ -487,18 +487,3 @@ func TestReady(t *testing.T) {
 	})
 	assert.Panics(t, func() { redlockhttp.Ready(nil) })
 }
-
-func TestReadyInQuarantine(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := testcluster.RunBubble(t, 3)
-		h := redlockhttp.Ready(newRedlock(t, c, redlock.WithQuarantine(30*time.Second)))
-		_, _ = get(t, h, http.MethodGet, "/")
-		synctest.Wait() // All are connected.
-		res, body := get(t, h, http.MethodGet, "/")
-		assert.Equal(t, http.StatusServiceUnavailable, res.StatusCode)
-		assert.Contains(t, body, "node1: quarantined for another 31s")
-		time.Sleep(31 * time.Second)
-		res, _ = get(t, h, http.MethodGet, "/")
-		assert.Equal(t, http.StatusOK, res.StatusCode)
-	})
-}
