@@ -166,7 +166,8 @@ func TestWindowShrinksForARowThatNoSilenceEnds(t *testing.T) {
 // Answers that come one after the other, be it slowly, are no silence.
 func TestWindowShrinksIfAnswersComeSlowly(t *testing.T) {
 	p := newPlay()
-	p.rounds(101, 20*time.Millisecond, Sample{Took: 300 * time.Millisecond, Timeout: 500 * time.Millisecond, Answered: true}, 100)
+	answered := Sample{Took: 300 * time.Millisecond, Timeout: 500 * time.Millisecond, Answered: true}
+	p.rounds(101, 20*time.Millisecond, answered, 100)
 	assert.Equal(t, 50, p.limit())
 }
 
