@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
+	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -154,4 +157,75 @@ func getContext(ctx context.Context, p Pool) (c redis.Conn, err error) {
 		return d.getLoggingIn(ctx)
 	}
 	return p.GetContext(ctx)
+}
+
+// A Pool hands out connections to one Redis server. It may be the user's, which may
+// block forever, ignore its context, return nothing, or panic; see [Source].
+type Pool interface {
+	GetContext(ctx context.Context) (redis.Conn, error)
+}
+
+// A DatabasePool is a Pool whose connections must all be in one database.
+type DatabasePool struct {
+	Pool
+
+	Database int
+}
+
+// MarshalText returns what Format prints.
+func (p *DatabasePool) MarshalText() ([]byte, error) { return fmt.Append(nil, p), nil }
+
+// Format prints the pool's type, whatever the verb: the pool itself may have passwords.
+func (p *DatabasePool) Format(s fmt.State, _ rune) {
+	_, _ = fmt.Fprintf(s, "%T in database %d", p.Pool, p.Database)
+}
+
+// CheckPool returns what is wrong with a pool, as far as that shows without asking it.
+func CheckPool(p Pool) error {
+	d, ok := p.(*DatabasePool)
+	switch {
+	case isNil(p), ok && isNil(d.Pool):
+		return errors.New("nil Pool")
+	case ok && d.Database < 0:
+		return fmt.Errorf("database %d: must not be negative", d.Database)
+	}
+	return nil
+}
+
+// isNil reports whether a Pool is nil, or a nil pointer or function.
+func isNil(p Pool) bool {
+	v := reflect.ValueOf(p)
+	return p == nil || (v.Kind() == reflect.Pointer || v.Kind() == reflect.Func) && v.IsNil()
+}
+
+// recovered is deferred around code of the user's that runs on a goroutine of the library, where a panic would end
+// the process and nobody could recover from it. It makes the panic an error that says where it came from.
+func recovered(what string, err *error) {
+	if p := recover(); p != nil {
+		*err = fmt.Errorf("%s panicked: %v%s", what, p, panicSite())
+	}
+}
+
+// panicSite is where the panic came from that is being recovered from, if that can be told.
+func panicSite() string {
+	callers := make([]uintptr, 32)
+	frames := runtime.CallersFrames(callers[:runtime.Callers(0, callers)])
+	for panicked := false; ; {
+		f, more := frames.Next()
+		inRuntime := strings.HasPrefix(f.Function, "runtime.")
+		if panicked && !inRuntime {
+			return fmt.Sprintf(" (at %s:%d)", f.File, f.Line)
+		}
+		panicked = panicked || f.Function == "runtime.gopanic"
+		if !more {
+			return ""
+		}
+	}
+}
+
+// giveBack returns a connection to its pool.
+func giveBack(c redis.Conn) {
+	var err error
+	defer recovered("Close of the pool's connection", &err)
+	_ = c.Close()
 }

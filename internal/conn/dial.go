@@ -2,6 +2,8 @@ package conn
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"net"
 	"slices"
@@ -9,7 +11,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
-	_ "github.com/seed6c881748/redlock/internal/redigo" // It must compile first.
+	_ "github.com/seed6c881748/redlock/internal/redigo"
 )
 
 // maxDial bounds what GetContext's context does not.
@@ -101,4 +103,27 @@ func (d *Dialer) dial(ctx context.Context) (*socketConn, error) {
 		return nil, likely(err, s)
 	}
 	return &socketConn{fullConn: c.(fullConn), socket: s}, nil
+}
+
+// Certificate returns the one that ends first of those that a server shows, on a connection of its own. It returns nil if
+// the wire is without TLS, or not a dialer's: redigo keeps what it was shown to itself.
+func (s *Source) Certificate(ctx context.Context, w *Wire) *x509.Certificate {
+	d, ok := s.pool.(*Dialer)
+	if !ok || w.socket == nil || !w.socket.isSecured() {
+		return nil
+	}
+	c, err := d.Dial(ctx, d.Network, d.Address)
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = c.Close() }()
+	name, _, _ := net.SplitHostPort(d.Address)
+	//nolint:gosec // Nothing is sent; and also one that has ended is looked at.
+	look := tls.Client(c, &tls.Config{ServerName: name, InsecureSkipVerify: true})
+	_ = look.HandshakeContext(ctx) // It fails where the server wants a certificate of the client's.
+	shown := look.ConnectionState().PeerCertificates
+	if len(shown) == 0 {
+		return nil
+	}
+	return slices.MinFunc(shown, func(a, b *x509.Certificate) int { return a.NotAfter.Compare(b.NotAfter) })
 }

@@ -2,7 +2,11 @@ package conn
 
 import (
 	"bufio"
+	"bytes"
+	"context"
+	"errors"
 	"io"
+	"math"
 	"net"
 	"strings"
 	"testing"
@@ -136,3 +140,147 @@ type readConn struct {
 func (c *readConn) Read(b []byte) (int, error)      { return c.Reader.Read(b) }
 func (c *readConn) SetReadDeadline(time.Time) error { return nil }
 func (c *readConn) Close() error                    { return nil }
+
+// What is sent without redigo is what redigo would send.
+func TestCommandIsWrittenAsRedigoDoes(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]any{
+		nil,
+		{""},
+		{"sha", 2, "a key", "é\r\n$5\r\n", []byte{0, 255}, 30_000, int64(1)},
+		{0, -1, 9, 10, 99, 100, math.MaxInt, math.MinInt, int64(math.MaxInt64), int64(math.MinInt64)},
+		{strings.Repeat("x", 9), strings.Repeat("x", 10), strings.Repeat("x", 100_000)},
+		{true, false},
+		{uint8(7), int32(-7), 1.5},
+	} {
+		require.Equal(t, redigoWrites(t, "EVALSHA", args), string(AppendCommand(nil, "EVALSHA", args)), "%v", args)
+	}
+}
+
+func redigoWrites(t *testing.T, command string, args []any) string {
+	t.Helper()
+	near, far := net.Pipe()
+	var got bytes.Buffer
+	read := make(chan error)
+	go func() {
+		_, err := bufio.NewReader(far).WriteTo(&got)
+		read <- err
+	}()
+	c := redis.NewConn(near, 0, 0)
+	require.NoError(t, c.Send(command, args...))
+	require.NoError(t, c.Flush())
+	require.NoError(t, near.Close())
+	require.NoError(t, <-read)
+	return got.String()
+}
+
+func TestErrorsThatEndAConnection(t *testing.T) {
+	for _, s := range []string{
+		"READONLY You can't write against a read only replica.",
+		"READONLY You can't write against a read only replica. script: 5cb4, on @user_script:1.",
+		"ERR Error running script (call to f_5cb4): @user_script:12: @user_script: 12: -READONLY You can't write against a read only replica.",
+		"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
+		"NOAUTH Authentication required.",
+	} {
+		require.ErrorContains(t, WrongServer(redis.Error(s)), s)
+	}
+	for _, s := range []string{
+		"LOADING Redis is loading the dataset in memory", "BUSY Redis is busy running a script.", "OOM command not allowed",
+		"MISCONF Redis is configured to save RDB snapshots", "NOPERM this user has no permissions", "NOSCRIPT No matching script.",
+		"MOVED 1 10.0.0.1:6379", "CLUSTERDOWN Hash slot not served", "NOREPLICAS Not enough good replicas to write.", "READONLYX y", "ERR READONLY x",
+	} {
+		require.NoError(t, WrongServer(redis.Error(s)), s)
+	}
+	assert.NoError(t, WrongServer(nil))
+	assert.NoError(t, WrongServer(errors.New("READONLY x")), "not the server's")
+}
+
+// Whatever a server answers is no reason to panic.
+func TestFieldsOfAnAnswer(t *testing.T) {
+	for _, reply := range []any{nil, int64(1), []byte("x"), "OK"} {
+		_, err := Answer{Reply: reply}.Fields()
+		require.Error(t, err)
+	}
+	fields, err := Answer{Reply: []any{[]byte("flags"), []any{[]byte("on"), "nopass"}, "keys", []byte("~*"), "odd"}}.Fields()
+	require.NoError(t, err)
+	assert.Equal(t, map[string]string{"flags": "[on nopass]", "keys": "~*"}, fields)
+	_, err = Answer{Err: redis.Error("NOPERM no")}.Fields()
+	require.EqualError(t, err, "NOPERM no")
+}
+
+func TestParseInfo(t *testing.T) {
+	fields := ParseInfo("# Server\r\nrun_id:abc\r\n\r\nempty:\r\nno colon\r\nlistener0:name=tcp,bind=::1\r\nlast:1")
+	assert.Equal(t, Info{"run_id": "abc", "empty": "", "listener0": "name=tcp,bind=::1", "last": "1"}, fields)
+	assert.Empty(t, ParseInfo(""))
+	n, ok := fields.Number("last")
+	assert.True(t, ok)
+	assert.Equal(t, int64(1), n)
+	_, ok = fields.Number("run_id")
+	assert.False(t, ok)
+}
+
+func TestInfoHasARunThatTheServerTellsTheTruthAbout(t *testing.T) {
+	id := strings.Repeat("a0", 20)
+	assert.Equal(t, id, Info{"run_id": id}.Run())
+	for _, lie := range []string{"", "abc", strings.Repeat("0", 40), strings.Repeat("A0", 20), id + "0"} {
+		assert.Empty(t, Info{"run_id": lie}.Run(), lie)
+	}
+}
+
+func TestInfoHasAMajorVersion(t *testing.T) {
+	for version, want := range map[string]int{"7.4.1": 7, "v1.24.0": 1, "10": 10} {
+		got, ok := Major(version)
+		assert.True(t, ok, version)
+		assert.Equal(t, want, got, version)
+	}
+	_, ok := Major("")
+	assert.False(t, ok)
+}
+
+// The likely cause comes before the error, which stays what it is.
+func TestLikelyCauseIsAddedOnce(t *testing.T) {
+	for first, want := range map[string]string{
+		"":             "the server hung up before it answered anything",
+		"\x15\x03\x01": "the port speaks TLS",
+		"\x16\x03\x01": "the port speaks TLS",
+		"HTTP/1.1 400": "the port speaks HTTP",
+		"SSH-2.0":      "the port does not speak Redis",
+	} {
+		s := &socket{first: first}
+		err := likely(io.EOF, s)
+		require.ErrorContains(t, err, want)
+		require.ErrorIs(t, err, io.EOF)
+		assert.Equal(t, err, likely(err, s))
+	}
+	assert.Equal(t, io.EOF, likely(io.EOF, &socket{first: "+OK"}), "a server that has answered")
+	assert.Equal(t, io.EOF, Explain(io.EOF), "nothing is known")
+}
+
+// What a server does not know it repeats with all arguments, which may be a script.
+func TestLikelyCauseOfAnUnknownCommandIsToldWithoutItsArguments(t *testing.T) {
+	for says, want := range map[string]string{
+		"ERR unknown command 'SCRIPT', with args beginning with: 'LOAD' 'local n' ":   "ERR unknown command 'SCRIPT'",
+		"ERR unknown command `SCRIPT`, with args beginning with: `LOAD`, `local n`, ": "ERR unknown command `SCRIPT`",
+		"ERR unknown command 'get'":                     "ERR unknown command 'get'",
+		"ERR x, with args beginning with: 'unknown'":    "ERR x, with args beginning with: 'unknown'",
+		"NOPERM unknown, with args beginning with: 'a'": "NOPERM unknown, with args beginning with: 'a'",
+	} {
+		assert.Equal(t, redis.Error(want), WithoutArguments(redis.Error(says)))
+	}
+	assert.Equal(t, io.EOF, WithoutArguments(io.EOF))
+	require.NoError(t, WithoutArguments(nil))
+}
+
+// An attempt ends with its context. redigo leaves a goroutine behind then, which may still read from the socket.
+func TestLikelyCauseOfAnAttemptThatEndedWithItsContextIsNotLookedFor(t *testing.T) {
+	for _, ended := range []error{context.DeadlineExceeded, context.Canceled} {
+		s, read := new(socket), make(chan struct{})
+		go func() {
+			defer close(read)
+			s.first, s.begun = "HTTP", true // The race detector sees it.
+		}()
+		require.Equal(t, ended, likely(ended, s))
+		<-read
+		require.Equal(t, ended, likely(ended, s))
+	}
+}

@@ -2,10 +2,12 @@ package conn
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
+	"runtime"
 	"strings"
-	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -24,6 +26,28 @@ func wireOver(t *testing.T, end net.Conn, login [][]any, options ...redis.DialOp
 	w, err := NewSource(&Dialer{Dial: dial, Network: "tcp", Address: "node:1", Options: options, Login: login}).Borrow(t.Context())
 	require.NoError(t, err)
 	return w
+}
+
+// A watchedConn counts writes and deadlines for writes, and notes for how long its kernel goes on to deliver.
+type watchedConn struct {
+	net.Conn
+
+	writes, deadlines, linger int
+}
+
+func (c *watchedConn) Write(b []byte) (int, error) {
+	c.writes++
+	return c.Conn.Write(b)
+}
+
+func (c *watchedConn) SetWriteDeadline(d time.Time) error {
+	c.deadlines++
+	return c.Conn.SetWriteDeadline(d)
+}
+
+func (c *watchedConn) SetLinger(seconds int) error {
+	c.linger = seconds
+	return nil
 }
 
 // Nothing overtakes: neither the login, nor what is written because it is too long to be held back.
@@ -55,31 +79,19 @@ func TestWireWritesCommandsInTheOrderInWhichTheyWereSent(t *testing.T) {
 	require.Equal(t, want, string(got))
 }
 
-// A writeDeadlines counts the deadlines for writes that are set.
-type writeDeadlines struct {
-	net.Conn
-
-	set *atomic.Int64
-}
-
-func (c writeDeadlines) SetWriteDeadline(d time.Time) error {
-	c.set.Add(1)
-	return c.Conn.SetWriteDeadline(d)
-}
-
 // A dial option's limit for writes holds for what is written without redigo, too.
 func TestWiresWritesHaveTheDeadlineOfTheDialOptions(t *testing.T) {
 	t.Parallel()
 	near, far := testcluster.Pipe()
 	defer func() { _ = far.Close() }()
-	var set atomic.Int64
-	w := wireOver(t, writeDeadlines{near, &set}, nil, redis.DialWriteTimeout(time.Minute))
+	watched := &watchedConn{Conn: near}
+	w := wireOver(t, watched, nil, redis.DialWriteTimeout(time.Minute))
 	defer w.Abort()
 	for range 3 {
-		set.Store(0)
+		watched.deadlines = 0
 		require.NoError(t, w.Send("PING"))
 		require.NoError(t, w.Flush())
-		assert.Positive(t, set.Load())
+		assert.Positive(t, watched.deadlines)
 	}
 }
 
@@ -108,27 +120,215 @@ func TestWireCameIsWhenTheLastReplyCame(t *testing.T) {
 	}
 }
 
-// A lingerConn notes for how long its kernel goes on to deliver.
-type lingerConn struct {
-	net.Conn
-
-	linger *atomic.Int64
-}
-
-func (c lingerConn) SetLinger(seconds int) error {
-	c.linger.Store(int64(seconds))
-	return nil
-}
-
 // What a connection that is given up has not delivered must not come late.
 func TestAConnectionThatIsForgottenDeliversNothingMore(t *testing.T) {
 	t.Parallel()
 	near, far := testcluster.Pipe()
 	defer func() { _ = far.Close() }()
-	var linger atomic.Int64
-	linger.Store(-1)
-	w := wireOver(t, lingerConn{near, &linger}, nil)
+	watched := &watchedConn{Conn: near, linger: -1}
+	w := wireOver(t, watched, nil)
 	w.Forget()
-	assert.Zero(t, linger.Load())
+	assert.Zero(t, watched.linger)
 	w.Abort()
+}
+
+// Commands go together, and the space that a large one takes is not kept.
+func TestSocketWritesABatchAtOnce(t *testing.T) {
+	near, far := testcluster.Pipe()
+	defer func() { _ = far.Close() }()
+	watched := &watchedConn{Conn: near}
+	w := wireOver(t, watched, nil)
+	sends := func(n int) int {
+		watched.writes = 0
+		for range n {
+			require.NoError(t, w.Send("ECHO", "0123456789"))
+		}
+		require.NoError(t, w.Flush())
+		return watched.writes
+	}
+	assert.Equal(t, 1, sends(1000))
+	assert.InDelta(t, 10000*34/maxHeld, sends(10000), 1, "more than is held back")
+
+	require.NoError(t, w.Send("ECHO", strings.Repeat("x", 512<<10)))
+	require.NoError(t, w.Flush())
+	assert.LessOrEqual(t, cap(w.link.(*socketLink).held), 2*maxHeld)
+	w.Abort()
+	require.Error(t, w.Err())
+	w.GiveBack()
+}
+
+type poolFunc func(ctx context.Context) (redis.Conn, error)
+
+func (f poolFunc) GetContext(ctx context.Context) (redis.Conn, error) { return f(ctx) }
+
+func TestStepsGoTogetherAndAreCheckedInOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const trip = 100 * time.Millisecond
+		n := testcluster.RunBubble(t, 1).Nodes[0]
+		w, err := NewSource(n.Pool()).Borrow(t.Context())
+		require.NoError(t, err)
+		defer w.GiveBack()
+		require.NoError(t, w.Err())
+		require.NoError(t, w.Abortable(t.Context()))
+		require.NoError(t, n.Slow(trip/2, trip/2))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		var order []string
+		step := func(name string, failure error, command ...any) Step {
+			return Step{command, func(a Answer) error {
+				order = append(order, name)
+				text, failed := a.Text()
+				if name == "unknown" {
+					assert.True(t, IsReply(failed))
+					assert.Equal(t, "ERR", ErrorCode(failed))
+				} else if assert.NoError(t, failed) {
+					assert.Equal(t, name, text)
+				}
+				return failure
+			}}
+		}
+		wrong, start := errors.New("wrong"), time.Now()
+		err = w.Run(ctx, []Step{
+			step("OK", nil, "SET", "a", "b"), step("unknown", nil, "NONSENSE"), step("b", wrong, "GET", "a"), step("none", nil, "GET", "a"),
+		})
+		require.ErrorIs(t, err, wrong)
+		assert.Equal(t, []string{"OK", "unknown", "b"}, order)
+		assert.Equal(t, trip, time.Since(start), "one round trip")
+		w.Abort()
+		_, err = w.Exchange(ctx, [][]any{{"PING"}})
+		require.Error(t, err)
+	})
+}
+
+func TestIsWhole(t *testing.T) {
+	for _, reply := range harmless {
+		if len(reply) > 4096 {
+			continue
+		}
+		for n := range reply {
+			assert.False(t, isWhole([]byte(reply[:n])), "%q", reply[:n])
+		}
+		assert.True(t, isWhole([]byte(reply)), "%q", reply)
+		assert.True(t, isWhole([]byte(reply+"$")), "%q", reply)
+	}
+	for _, malformed := range []string{"\r\n", "$x\r\n", "*x\r\n", "?\r\n", "$99999999999999999999\r\n"} {
+		assert.True(t, isWhole([]byte(malformed)), "%q", malformed)
+	}
+	for _, large := range []string{"$9223372036854775807\r\n", "*9223372036854775807\r\n:1\r\n", "*2\r\n*9223372036854775807\r\n"} {
+		assert.False(t, isWhole([]byte(large)), "%q", large)
+	}
+}
+
+// What an Await that was interrupted has not received, the next Receive does, whole.
+func TestAwaitLosesNothing(t *testing.T) {
+	for _, reply := range []string{"+OK\r\n", ":12\r\n", "$5\r\na\r\nb*\r\n", "*2\r\n:1\r\n$3\r\nabc\r\n"} {
+		for n := range reply {
+			synctest.Test(t, func(t *testing.T) {
+				near, far := testcluster.Pipe()
+				w := wireOver(t, near, nil)
+				require.True(t, w.MayInterrupt())
+				awaited := make(chan bool, 1)
+				go func() { awaited <- w.Await() }()
+				synctest.Wait()
+				write(t, far, reply[:n])
+				w.Interrupt(true)
+				assert.False(t, <-awaited, "%q", reply[:n])
+				assert.False(t, w.Await(), "still")
+				w.Interrupt(false)
+				write(t, far, reply[n:]+":7\r\n")
+				_, err := w.Receive(0)
+				require.NoError(t, err)
+				require.True(t, w.HasUnread())
+				require.True(t, w.Await())
+				seven, err := w.Receive(0)
+				require.NoError(t, err)
+				assert.EqualValues(t, 7, seven)
+				assert.False(t, w.HasUnread())
+				w.Abort()
+			})
+		}
+	}
+}
+
+func write(t *testing.T, c net.Conn, s string) {
+	t.Helper()
+	_, err := io.WriteString(c, s)
+	require.NoError(t, err)
+}
+
+// Why the connection ended is told to whoever receives next, too.
+func TestAwaitKeepsWhyItEnded(t *testing.T) {
+	near, far := testcluster.Pipe()
+	require.NoError(t, far.Close())
+	w := wireOver(t, &resetOnce{Conn: near}, nil)
+	assert.False(t, w.Await())
+	_, err := w.Receive(0)
+	require.ErrorIs(t, err, syscall.ECONNRESET)
+}
+
+// A resetOnce says once that it was reset, as the kernel does, and then that it is at its end.
+type resetOnce struct {
+	net.Conn
+
+	said bool
+}
+
+func (c *resetOnce) Read(b []byte) (int, error) {
+	if c.said {
+		return c.Conn.Read(b)
+	}
+	c.said = true
+	return 0, syscall.ECONNRESET
+}
+
+// A look finds what nobody asked for, and the end, at once, and takes nothing.
+func TestLook(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer func() { _ = ln.Close() }()
+	for name, act := range map[string]struct {
+		do   func(far *net.TCPConn) error
+		want error
+	}{
+		"words": {func(far *net.TCPConn) error { _, err := far.Write([]byte("+OK\r\n")); return err }, errNews},
+		"end":   {func(far *net.TCPConn) error { return far.Close() }, io.EOF},
+		"reset": {func(far *net.TCPConn) error { return errors.Join(far.SetLinger(0), far.Close()) }, syscall.ECONNRESET},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if !canLook {
+				t.Skip("not on " + runtime.GOOS)
+			}
+			near, err := net.Dial("tcp", ln.Addr().String())
+			require.NoError(t, err)
+			far, err := ln.Accept()
+			require.NoError(t, err)
+			w := wireOver(t, near, nil)
+			require.True(t, w.MayInterrupt())
+			require.NoError(t, w.Look())
+			require.NoError(t, act.do(far.(*net.TCPConn)))
+			for err = w.Look(); err == nil; err = w.Look() { // It takes a moment.
+				runtime.Gosched()
+			}
+			require.ErrorIs(t, err, act.want)
+			if name == "words" {
+				reply, err := w.Receive(0)
+				require.NoError(t, err)
+				assert.Equal(t, "OK", reply)
+				require.NoError(t, w.Look())
+				assert.Zero(t, testing.AllocsPerRun(10, func() { _ = w.Look() }))
+			}
+			w.Abort()
+			require.Error(t, w.Look())
+		})
+	}
+}
+
+// Only what the kernel buffers, and what is read past redigo, may be interrupted.
+func TestMayInterrupt(t *testing.T) {
+	near, far := net.Pipe()
+	defer func() { _ = far.Close() }()
+	assert.False(t, wireOver(t, near, nil).MayInterrupt())
+	end, far := testcluster.Pipe()
+	defer func() { _ = far.Close() }()
+	assert.False(t, newWire(redis.NewConn(end, 0, 0)).MayInterrupt(), "a pool's")
 }

@@ -88,6 +88,7 @@ func TestBlock(t *testing.T) {
 		{"a late grant is raised", []answer{{0, 10, 7}, {1, 90, 8}, {2, 20, 9}, {2, 90, 20}}, 90, 9},
 		{"others between a late grant and its raise", []answer{{0, 10, 7}, {1, 90, 8}, {2, 20, 9}, {2, 90, 22}}, 90, 89},
 		{"a node that does not count", []answer{{0, 10, 7}, {1, 90, 8}, {2, 95, 94}, {0, 90, 10}}, 90, 8},
+		{"what comes late changes nothing", []answer{{0, 90, 7}, {1, 90, 9}, {2, 90, 50}}, 90, 9},
 		{"a lie", []answer{{0, 90, 7}, {1, 90, 90}}, 90, 89},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -103,22 +104,6 @@ func TestBlock(t *testing.T) {
 			assert.Equal(t, tc.below, r.Fencing.Below)
 		})
 	}
-}
-
-// What comes late changes nothing: who has got the lock looks at its numbers while votes may still be entered.
-func TestBlockIsFinal(t *testing.T) {
-	now := time.Now()
-	r := fencedRound(now, 5)
-	r.Fencing.OwnBlock()
-	r.Begin(now, time.Hour)
-	for i := range int64(3) {
-		r.told(t, int(i), 90, 7+i)
-	}
-	require.Equal(t, Granted, r.Verdict)
-	r.told(t, 3, 90, 50)
-	r.told(t, 4, 95, 94)
-	assert.EqualValues(t, 90, r.Fencing.Fence)
-	assert.EqualValues(t, 9, r.Fencing.Below)
 }
 
 // A second raise begins where the first one has left the counters.
@@ -151,4 +136,147 @@ func TestBlockIsAskedFor(t *testing.T) {
 	r.Begin(now, time.Hour)
 	r.told(t, 0, 90, 7)
 	assert.EqualValues(t, 89, r.Fencing.Below)
+}
+
+// turnOf is the turn of a lock of one node whose counter was found, and is the fence now.
+func turnOf(t *testing.T, now time.Time, length time.Duration, fence, found int64) (*Round, Turn) {
+	t.Helper()
+	r := fencedRound(now, 1)
+	r.Fencing.OwnBlock()
+	r.Begin(now, time.Hour)
+	require.True(t, r.told(t, 0, fence, found).Has(Done))
+	return r, r.NewTurn(length, now)
+}
+
+// take takes so many fences of a turn.
+func (t *Turn) take(n int) (all []int64) {
+	for range n {
+		all = append(all, t.Fence())
+	}
+	return all
+}
+
+func TestTurnTakesItsNumbersFromTheSmallestUp(t *testing.T) {
+	now := time.Now()
+	_, turn := turnOf(t, now, time.Millisecond, 90, 87)
+	assert.Equal(t, []int64{88, 89, 90, 0, 0}, turn.take(5))
+	_, turn = turnOf(t, now, time.Millisecond, 1, 0)
+	assert.Equal(t, []int64{1, 0}, turn.take(2))
+}
+
+// However far below the counter was, a turn begins no more numbers below its fence than it has microseconds.
+func TestTurnHasANumberForEachMicrosecond(t *testing.T) {
+	now := time.Now()
+	_, turn := turnOf(t, now, 4*time.Microsecond, 1000, 7)
+	assert.Equal(t, []int64{997, 998, 999, 1000, 0}, turn.take(5))
+	_, turn = turnOf(t, now, time.Nanosecond, 1000, 7)
+	assert.Equal(t, []int64{1000, 0}, turn.take(2))
+}
+
+func TestTurnWithoutFencingHasNoNumbers(t *testing.T) {
+	now := time.Now()
+	r := fencedRound(now, 1)
+	r.Fencing = nil
+	turn := r.NewTurn(time.Second, now)
+	l := r.Got()
+	l.Unlock(now)
+	for range 3 {
+		assert.Zero(t, turn.Fence())
+		assert.True(t, l.MayPass(&turn, time.Hour, 0, now))
+	}
+}
+
+// A passing is a lock that may be passed on, when it is released, by clocks with this lead.
+type passing struct {
+	Lease
+	turn                     Turn
+	after, lead              time.Duration // since the start
+	left, validity, stopTime time.Duration
+}
+
+func TestMayPass(t *testing.T) {
+	start := time.Now()
+	const hour, minute, length = time.Hour, time.Minute, 10 * time.Minute
+	for _, tc := range []struct {
+		name string
+		do   func(p *passing)
+		may  bool
+	}{
+		{"at once", func(*passing) {}, true},
+		{"with nine tenths left", func(p *passing) { p.left = hour * 9 / 10 }, true},
+		{"with less", func(p *passing) { p.left = hour*9/10 - 1 }, false},
+		{"at the end of the turn", func(p *passing) { p.after, p.left = length, 2*hour }, false},
+		{"just before", func(p *passing) { p.after, p.left = length-1, 2*hour }, true},
+		{"when the machine has slept through the turn", func(p *passing) { p.lead, p.left = length, 2*hour }, false},
+		{"when it has slept a little", func(p *passing) { p.lead, p.left = length-1, 2*hour }, true},
+		{"with one number left", func(p *passing) { p.turn.take(2) }, true},
+		{"with none", func(p *passing) { p.turn.take(3) }, false},
+		// Of what is left to a caller's work, it gets nine tenths, too.
+		{"with a stop time", func(p *passing) { p.stopTime, p.left = 50*minute, 59*minute }, true},
+		{"with a stop time, and less", func(p *passing) { p.stopTime, p.left = 50*minute, 59*minute-1 }, false},
+		// No validity that was asked for is so short that a lock is passed on which has ended.
+		{"of next to nothing", func(p *passing) { p.validity, p.left, p.after = 1, time.Second, time.Second-1 }, true},
+		{"of nothing", func(p *passing) { p.validity, p.left, p.after = 1, time.Second, time.Second }, false},
+		{"that had expired", func(p *passing) { p.Check(start.Add(2 * hour)) }, false}, // Even if it were not so any more.
+		{"that was lost", func(p *passing) { p.Lose(start) }, false},
+		{"whose release is repeated", func(p *passing) {
+			p.Unlock(start)
+			p.Unlocked(NoQuorum)
+		}, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r, turn := turnOf(t, start, length, 90, 87)
+			p := &passing{Lease: r.Got(), turn: turn, validity: hour, left: hour}
+			r.Clock = func(now time.Time) (time.Time, time.Duration) { return now, p.lead }
+			tc.do(p)
+			p.Until = NewDeadline(start, p.left, 0)
+			at := start.Add(p.after)
+			p.Unlock(at)
+			assert.Equal(t, tc.may, p.MayPass(&p.turn, p.validity, p.stopTime, at))
+		})
+	}
+}
+
+// Whom a lock is passed on to has a lease of its own, that ends when the nodes' keys do. The one before stays over.
+func TestPass(t *testing.T) {
+	now := time.Now()
+	r, _ := turnOf(t, now, time.Minute, 90, 87)
+	before := r.Got()
+	extended := now.Add(time.Second)
+	before.Extended, before.Until = extended, NewDeadline(now, 2*time.Hour, 0)
+	_, may := before.MayRepair(0, 1, now)
+	require.True(t, may)
+
+	at := now.Add(time.Minute)
+	before.Unlock(at)
+	l := before.Pass(at)
+	assert.Equal(t, at, l.Start)
+	assert.Equal(t, extended, l.Extended)
+	assert.Equal(t, before.Until, l.Until)
+	assert.Equal(t, Undecided, l.Check(at))
+	assert.Equal(t, Held, l.Release)
+	assert.Equal(t, Lost, before.Check(at))
+	assert.Equal(t, time.Minute, before.Lasted)
+	assert.Equal(t, time.Second, l.HeldFor(at.Add(time.Second)))
+
+	_, again := l.MayRepair(0, 1, at)
+	assert.False(t, again, "a repair is under way")
+	before.Repaired(0) // It has no more to do with it.
+	l.Repaired(0)
+	_, again = l.MayRepair(0, 1, at)
+	assert.True(t, again)
+}
+
+func TestLose(t *testing.T) {
+	now := time.Now()
+	r, _ := turnOf(t, now, time.Minute, 90, 87)
+	l := r.Got()
+	l.Lose(now.Add(time.Second))
+	assert.Equal(t, Lost, l.Check(now))
+	assert.Equal(t, time.Second, l.Lasted)
+	l = r.Got()
+	l.Check(now.Add(2 * time.Hour))
+	l.Lose(now.Add(3 * time.Hour))
+	assert.Equal(t, Expired, l.Ended, "it had ended before")
+	assert.Equal(t, time.Hour, l.Lasted)
 }

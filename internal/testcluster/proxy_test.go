@@ -1,7 +1,13 @@
 package testcluster
 
 import (
+	"context"
+	"crypto/tls"
+	"io"
 	"net"
+	"os"
+	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -9,9 +15,87 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestProxyDelayIsPipelinedAndKeepsOrder(t *testing.T) {
+// echo is an in-memory upstream that answers every chunk with itself and remembers what it received.
+type echo struct {
+	mu  sync.Mutex
+	got string
+}
+
+func (e *echo) dial(context.Context) (net.Conn, error) {
+	client, server := newPipe()
+	go func() {
+		defer func() { _ = server.Close() }()
+		buf := make([]byte, 64)
+		for {
+			n, err := server.Read(buf)
+			if err != nil {
+				return
+			}
+			e.mu.Lock()
+			e.got += string(buf[:n])
+			e.mu.Unlock()
+			_, _ = server.Write(buf[:n])
+		}
+	}()
+	return client, nil
+}
+
+func (e *echo) received() string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.got
+}
+
+// withEcho has a bubble with a proxy in front of an echo server.
+func withEcho(t *testing.T, fn func(t *testing.T, p *Proxy, e *echo)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		p, _ := startEcho(t)
+		e := &echo{}
+		p := NewProxy(e.dial)
+		t.Cleanup(p.Close)
+		fn(t, p, e)
+	})
+}
+
+func dial(t *testing.T, p *Proxy) net.Conn {
+	t.Helper()
+	conn, err := p.Dial(t.Context())
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
+
+func send(t *testing.T, conn net.Conn, msg string) {
+	t.Helper()
+	_, err := conn.Write([]byte(msg))
+	require.NoError(t, err)
+}
+
+func expect(t *testing.T, conn net.Conn, msg string) {
+	t.Helper()
+	buf := make([]byte, len(msg))
+	_, err := io.ReadFull(conn, buf)
+	require.NoError(t, err)
+	require.Equal(t, msg, string(buf))
+}
+
+func echoes(t *testing.T, conn net.Conn, msg string) {
+	t.Helper()
+	send(t, conn, msg)
+	expect(t, conn, msg)
+}
+
+// expectSilence checks that nothing, not even an error, comes for a while.
+func expectSilence(t *testing.T, conn net.Conn) {
+	t.Helper()
+	require.NoError(t, conn.SetReadDeadline(time.Now().Add(time.Minute)))
+	_, err := conn.Read(make([]byte, 1))
+	require.ErrorIs(t, err, os.ErrDeadlineExceeded)
+	require.NoError(t, conn.SetReadDeadline(time.Time{}))
+}
+
+func TestProxyDelayIsPipelinedAndKeepsOrder(t *testing.T) {
+	withEcho(t, func(t *testing.T, p *Proxy, _ *echo) {
 		p.SetDelay(100*time.Millisecond, 100*time.Millisecond)
 		conn := dial(t, p)
 		start := time.Now()
@@ -34,15 +118,13 @@ func TestProxyDelayIsPipelinedAndKeepsOrder(t *testing.T) {
 
 		p.SetDelays(time.Second, time.Second, 2*time.Second, 2*time.Second)
 		start = time.Now()
-		send(t, conn, "x")
-		expect(t, conn, "x")
+		echoes(t, conn, "x")
 		require.Equal(t, 3*time.Second, time.Since(start))
 	})
 }
 
 func TestProxyThrottle(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p, e := startEcho(t)
+	withEcho(t, func(t *testing.T, p *Proxy, e *echo) {
 		p.Throttle(4, 10)
 		conn := dial(t, p)
 		arrived := func(at time.Duration, want string) {
@@ -63,8 +145,7 @@ func TestProxyThrottle(t *testing.T) {
 		arrived(200*time.Millisecond, "abcdefgh")
 		expect(t, conn, "abcdefgh")
 		start := time.Now()
-		send(t, conn, "12345678")
-		expect(t, conn, "12345678")
+		echoes(t, conn, "12345678")
 		require.Equal(t, 1200*time.Millisecond, time.Since(start), "the last four are on both ways one after the other")
 		p.Throttle(0, 0)
 		send(t, conn, "x")
@@ -74,8 +155,7 @@ func TestProxyThrottle(t *testing.T) {
 }
 
 func TestProxyBlackHole(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p, e := startEcho(t)
+	withEcho(t, func(t *testing.T, p *Proxy, e *echo) {
 		idle, busy := dial(t, p), dial(t, p)
 		synctest.Wait()
 		p.BlackHole(true)
@@ -90,8 +170,7 @@ func TestProxyBlackHole(t *testing.T) {
 			expectSilence(t, dead)
 		}
 		for _, alive := range []net.Conn{idle, dial(t, p)} {
-			send(t, alive, "y")
-			expect(t, alive, "y")
+			echoes(t, alive, "y")
 		}
 		require.Equal(t, "yy", e.received())
 		require.EqualValues(t, 2*len("loststill lost"), p.Dropped())
@@ -99,8 +178,7 @@ func TestProxyBlackHole(t *testing.T) {
 }
 
 func TestProxyDropRequests(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p, e := startEcho(t)
+	withEcho(t, func(t *testing.T, p *Proxy, e *echo) {
 		p.SetDelay(time.Second, time.Second)
 		conn := dial(t, p)
 		send(t, conn, "x")
@@ -114,8 +192,190 @@ func TestProxyDropRequests(t *testing.T) {
 		p.Kill()
 		p.DropRequests(false)
 		conn = dial(t, p)
-		send(t, conn, "w")
-		expect(t, conn, "w")
+		echoes(t, conn, "w")
 		require.Equal(t, "xw", e.received())
+	})
+}
+
+// What is on its way when its connection ends arrives later, if that is asked for.
+func TestProxyLateBytes(t *testing.T) {
+	for name, end := range map[string]func(*Proxy, net.Conn){
+		"closed by the client": func(_ *Proxy, conn net.Conn) { _ = conn.Close() },
+		"reset":                func(p *Proxy, _ net.Conn) { p.Reset() },
+	} {
+		withEcho(t, func(t *testing.T, p *Proxy, e *echo) {
+			p.SetDelay(time.Second, time.Second)
+			for _, late := range []time.Duration{time.Minute, 0} {
+				p.LateBytes(late, 2*late)
+				conn := dial(t, p)
+				for _, msg := range []string{"a", "b"} {
+					send(t, conn, msg)
+					synctest.Wait()
+				}
+				end(p, conn)
+				time.Sleep(time.Minute - time.Second)
+				require.Equal(t, late == 0, e.received() != "", name)
+				time.Sleep(2 * time.Minute)
+				require.Equal(t, "ab", e.received(), "the later ones are lost")
+			}
+			require.EqualValues(t, 2, p.Stats().Late)
+		})
+	}
+}
+
+// reset is what is said of a connection that was reset, on Windows in other words.
+const reset = "reset by peer|forcibly closed"
+
+func requireReset(t *testing.T, conn net.Conn) {
+	t.Helper()
+	_, err := conn.Read(make([]byte, 1))
+	require.Error(t, err)
+	require.Regexp(t, reset, err.Error())
+}
+
+func dialTCP(t *testing.T, addr string) net.Conn {
+	t.Helper()
+	var d net.Dialer
+	conn, err := d.DialContext(t.Context(), "tcp", addr)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
+
+func TestProxyOverTCP(t *testing.T) {
+	requireNoLeaks(t)
+	e := &echo{}
+	p := NewProxy(e.dial)
+	defer p.Close()
+	addr, err := p.Listen()
+	require.NoError(t, err)
+
+	conn := dialTCP(t, addr)
+	echoes(t, conn, "a")
+
+	p.SetDelay(time.Millisecond, 2*time.Millisecond)
+	for range 10 {
+		send(t, conn, "b")
+	}
+	expect(t, conn, "bbbbbbbbbb")
+	p.SetDelay(0, 0)
+
+	p.Hang()
+	send(t, conn, "c")
+	require.NoError(t, conn.SetReadDeadline(time.Now().Add(20*time.Millisecond)))
+	_, err = conn.Read(make([]byte, 1))
+	require.ErrorIs(t, err, os.ErrDeadlineExceeded)
+	require.NoError(t, conn.SetReadDeadline(time.Time{}))
+	p.Resume()
+	expect(t, conn, "c")
+
+	p.Reset()
+	requireReset(t, conn)
+
+	p.Refuse(true)
+	// The reset may come before the dialling has ended or after.
+	var d net.Dialer
+	if conn, err = d.DialContext(t.Context(), "tcp", addr); err == nil {
+		_, err = conn.Read(make([]byte, 1))
+		require.NoError(t, conn.Close())
+	}
+	require.Error(t, err)
+	require.Regexp(t, reset, err.Error())
+	p.Refuse(false)
+
+	conn = dialTCP(t, addr)
+	echoes(t, conn, "d")
+	require.Equal(t, 1, p.Stats().Refused)
+	p.Close()
+	requireReset(t, conn)
+	_, err = p.Dial(t.Context())
+	require.ErrorIs(t, err, ErrProxyClosed)
+	_, err = p.Listen()
+	require.Error(t, err)
+}
+
+func TestProxyOverTLS(t *testing.T) {
+	requireNoLeaks(t)
+	e := &echo{}
+	p := NewProxy(e.dial)
+	defer p.Close()
+	certificate, err := NewCertificate()
+	require.NoError(t, err)
+	addr, err := p.ListenTLS(certificate.Server())
+	require.NoError(t, err)
+
+	conn, err := tls.Dial("tcp", addr, certificate.Client())
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	echoes(t, conn, "a")
+	p.Reset()
+	requireReset(t, conn)
+
+	other, err := NewCertificate("other.example")
+	require.NoError(t, err)
+	_, err = tls.Dial("tcp", addr, other.Client())
+	require.ErrorContains(t, err, "x509")
+}
+
+func TestPipeBuffersWithoutAReader(t *testing.T) {
+	a, b := Pipe()
+	big := make([]byte, 1<<20)
+	for range 3 {
+		n, err := a.Write(big)
+		require.NoError(t, err)
+		require.Len(t, big, n)
+	}
+	require.NoError(t, a.Close())
+	got, err := io.ReadAll(b)
+	require.NoError(t, err, "what was written before the close still arrives, then EOF")
+	require.Len(t, got, 3<<20)
+	_, err = b.Write([]byte("x"))
+	require.ErrorIs(t, err, syscall.EPIPE)
+	_, err = a.Read(make([]byte, 1))
+	require.ErrorIs(t, err, net.ErrClosed)
+	require.NoError(t, b.Close())
+}
+
+func TestPipeDeadlines(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := Pipe()
+		start := time.Now()
+		buf := make([]byte, 8)
+
+		require.NoError(t, a.SetReadDeadline(start.Add(time.Second)))
+		_, err := a.Read(buf)
+		require.ErrorIs(t, err, os.ErrDeadlineExceeded)
+		require.Equal(t, time.Second, time.Since(start))
+		_, err = a.Write([]byte("x"))
+		require.NoError(t, err, "the read deadline is not for writes")
+
+		require.NoError(t, a.SetDeadline(time.Now().Add(-time.Second)))
+		_, err = a.Write([]byte("x"))
+		require.ErrorIs(t, err, os.ErrDeadlineExceeded)
+		_, err = a.Read(buf)
+		require.ErrorIs(t, err, os.ErrDeadlineExceeded)
+
+		require.NoError(t, a.SetWriteDeadline(time.Time{}))
+		_, err = a.Write([]byte("y"))
+		require.NoError(t, err, "the zero time means no deadline")
+		n, err := b.Read(buf)
+		require.NoError(t, err)
+		require.Equal(t, "xy", string(buf[:n]))
+
+		// A deadline that moves also counts for a read in progress.
+		start = time.Now()
+		require.NoError(t, a.SetReadDeadline(start.Add(time.Second)))
+		done := make(chan error, 1)
+		go func() {
+			_, err := a.Read(buf)
+			done <- err
+		}()
+		time.Sleep(500 * time.Millisecond)
+		require.NoError(t, a.SetReadDeadline(start.Add(3*time.Second)))
+		require.ErrorIs(t, <-done, os.ErrDeadlineExceeded)
+		require.Equal(t, 3*time.Second, time.Since(start))
+
+		require.NoError(t, a.Close())
+		require.ErrorIs(t, a.SetDeadline(time.Time{}), net.ErrClosed)
 	})
 }

@@ -1,14 +1,48 @@
 package testcluster
 
 import (
+	"crypto/tls"
 	"os"
 	"runtime"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 )
+
+// requireNoLeaks fails the test if goroutines of this package outlive its
+// cleanup. Bubbles check the same by themselves.
+func requireNoLeaks(t *testing.T) {
+	t.Helper()
+	t.Cleanup(func() {
+		var left []string
+		// What was told to end may take a moment to do so.
+		for wait := time.Millisecond; wait < 2*time.Second; wait *= 2 {
+			if left = ownGoroutines(); len(left) == 0 {
+				return
+			}
+			time.Sleep(wait)
+		}
+		t.Errorf("%d goroutines were left:\n%s", len(left), strings.Join(left, "\n\n"))
+	})
+}
+
+// ownGoroutines returns the stacks of the goroutines that this package or the
+// embedded server started.
+func ownGoroutines() (own []string) {
+	buf := make([]byte, 1<<20)
+	buf = buf[:runtime.Stack(buf, true)]
+	for stack := range strings.SplitSeq(string(buf), "\n\n") {
+		isTest := strings.Contains(stack, "testing.tRunner") || strings.Contains(stack, "testing.(*M)")
+		if !isTest && (strings.Contains(stack, "testcluster.") || strings.Contains(stack, "miniredis")) {
+			own = append(own, stack)
+		}
+	}
+	return own
+}
 
 func TestServers(t *testing.T) {
 	requireNoLeaks(t)
@@ -24,11 +58,9 @@ func TestServers(t *testing.T) {
 		require.InDelta(t, time.Minute, keys["k"].TTL, float64(10*time.Second))
 	}
 	n := c.Nodes[0]
-	require.ErrorIs(t, n.Slow(1, 2), ErrUnsupported)
-	require.ErrorIs(t, n.SetError("ERR"), ErrUnsupported)
-	require.ErrorIs(t, n.OnCommand(nil), ErrUnsupported)
-	require.ErrorIs(t, n.SetRate(1), ErrUnsupported)
-	require.ErrorIs(t, n.LeapClock(1), ErrUnsupported)
+	for _, err := range []error{n.Slow(1, 2), n.SetError("ERR"), n.OnCommand(nil), n.SetRate(1), n.LeapClock(1)} {
+		require.ErrorIs(t, err, ErrUnsupported)
+	}
 
 	conn := get(t, n.Pool())
 	_, err := conn.Do("PING")
@@ -143,4 +175,59 @@ func TestRunServersWithoutABinary(t *testing.T) {
 		<-done
 		require.Equal(t, want, *got)
 	}
+}
+
+func TestServersSpeakTLS(t *testing.T) {
+	t.Parallel()
+	certificate, err := NewCertificate()
+	require.NoError(t, err)
+	n := RunServers(t, 1, WithTLS(certificate)).Nodes[0]
+	for range 2 { // It has the same port after a restart.
+		conn, err := tls.Dial("tcp", n.TLSAddr(), certificate.Client())
+		require.NoError(t, err)
+		send(t, conn, "PING\r\n")
+		expect(t, conn, "+PONG\r\n")
+		require.NoError(t, conn.Close())
+		require.NoError(t, n.Restart(false))
+	}
+}
+
+// No two servers have a port, whichever process starts them, until one has been closed.
+func TestPortsAreGivenOnce(t *testing.T) {
+	var one, other portPool
+	t.Cleanup(func() {
+		for _, ln := range slices.Concat(one.guard, other.guard) {
+			_ = ln.Close()
+		}
+	})
+	taken := map[int]bool{}
+	for range blockSize + 10 {
+		for _, pool := range []*portPool{&one, &other} {
+			port, err := pool.take()
+			require.NoError(t, err)
+			require.False(t, taken[port], port)
+			taken[port] = true
+		}
+	}
+	for len(one.free) > 0 {
+		_, err := one.take()
+		require.NoError(t, err)
+	}
+	var port int
+	for port = range taken {
+		break
+	}
+	one.put(port)
+	again, err := one.take()
+	require.NoError(t, err)
+	require.Equal(t, port, again)
+
+	// Some other program listens on the next port.
+	ln, err := listenOn(port)
+	require.NoError(t, err)
+	defer func() { _ = ln.Close() }()
+	one.put(port)
+	again, err = one.take()
+	require.NoError(t, err)
+	require.NotEqual(t, port, again)
 }

@@ -15,6 +15,52 @@ import (
 	"github.com/seed6c881748/redlock/test/testkit"
 )
 
+const (
+	ttl  = testkit.TTL
+	name = "reports"
+
+	// soon is a time in which something passes from one process to another, and far less than a timed retry takes.
+	soon = 20 * time.Millisecond
+
+	// look is how often an observer asks, with this ttl.
+	look = time.Second
+)
+
+func newElection(t *testing.T, r *redlock.Redlock, opts ...redlock.Option) *election.Election {
+	t.Helper()
+	e, err := election.New(r, name, ttl, opts...)
+	require.NoError(t, err)
+	return e
+}
+
+// process is a candidate in a process of its own.
+func process(t *testing.T, c *testcluster.Cluster, opts ...redlock.Option) *election.Election {
+	t.Helper()
+	return newElection(t, testkit.NewRedlock(t, c), opts...)
+}
+
+// elect stands for leader, which nobody is.
+func elect(t *testing.T, e *election.Election) *election.Term {
+	t.Helper()
+	term, err := e.Campaign(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, term.Err())
+	return term
+}
+
+func resign(t *testing.T, term *election.Term) {
+	t.Helper()
+	require.NoError(t, term.Resign(t.Context()))
+}
+
+// lockOf is the lock under a term.
+func lockOf(t *testing.T, term *election.Term) *redlock.Lock {
+	t.Helper()
+	l, ok := redlock.FromContext(term.Context())
+	require.True(t, ok)
+	return l
+}
+
 func TestNewRefuses(t *testing.T) {
 	r := testkit.NewOver(t, testkit.ForbiddenNodes(t, 3))
 	for _, c := range []struct {
@@ -47,11 +93,11 @@ func TestResignHandsOver(t *testing.T) {
 			require.Greater(t, term.Fence(), fence)
 			fence = term.Fence()
 			require.True(t, leader.IsLeader())
-			waiting := start(t.Context(), next)
-			require.True(t, waiting.waits())
+			waiting := testkit.Start(t.Context(), next.Campaign)
+			require.True(t, waiting.Waits())
 			require.False(t, next.IsLeader())
 			time.Sleep(3 * ttl) // It is extended.
-			require.True(t, waiting.waits())
+			require.True(t, waiting.Waits())
 
 			began := time.Now()
 			require.NoError(t, term.Err())
@@ -59,12 +105,12 @@ func TestResignHandsOver(t *testing.T) {
 			require.False(t, leader.IsLeader())
 			require.ErrorIs(t, term.Err(), context.Canceled)
 			require.ErrorIs(t, term.Context().Err(), context.Canceled)
-			term = waiting.won(t)
-			require.Less(t, waiting.at.Sub(began), soon)
+			term = waiting.Got(t)
+			require.Less(t, waiting.At.Sub(began), soon)
 		}
 		resign(t, term)
 		require.NoError(t, term.Resign(t.Context()), "as of a lock")
-		requireNothingLeft(t, c)
+		testkit.RequireNothingLeft(t, c)
 	})
 }
 
@@ -75,21 +121,21 @@ func TestDeadLeaderIsFollowed(t *testing.T) {
 		ctx, die := context.WithCancel(t.Context())
 		first, err := dead.Campaign(ctx)
 		require.NoError(t, err)
-		waiting := start(t.Context(), process(t, c))
+		waiting := testkit.Start(t.Context(), process(t, c).Campaign)
 		time.Sleep(2*ttl + ttl/3)
-		require.True(t, waiting.waits())
+		require.True(t, waiting.Waits())
 		began := time.Now()
 		die() // Its lock stays.
-		term := waiting.won(t)
-		assert.LessOrEqual(t, waiting.at.Sub(began), ttl+300*time.Millisecond)
-		assert.Greater(t, waiting.at, lockOf(t, first).Until())
+		term := waiting.Got(t)
+		assert.LessOrEqual(t, waiting.At.Sub(began), ttl+300*time.Millisecond)
+		assert.Greater(t, waiting.At, lockOf(t, first).Until())
 		assert.False(t, dead.IsLeader())
 		require.ErrorIs(t, first.Err(), context.Canceled)
 		assert.Greater(t, term.Fence(), first.Fence())
 		require.ErrorIs(t, first.Resign(t.Context()), redlock.ErrExpired)
 		require.NoError(t, term.Err())
 		resign(t, term)
-		requireNothingLeft(t, c)
+		testkit.RequireNothingLeft(t, c)
 	})
 }
 
@@ -99,24 +145,24 @@ func TestNodesDown(t *testing.T) {
 	testkit.InBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
 		a, b := process(t, c, redlock.WithStopTime(2*time.Second)), process(t, c)
 		term := elect(t, a)
-		waiting := start(t.Context(), b)
+		waiting := testkit.Start(t.Context(), b.Campaign)
 		time.Sleep(ttl) // The lock is on all nodes, also where b came first.
 		require.NoError(t, c.Nodes[0].Hang())
 		require.NoError(t, c.Nodes[1].Stop())
 		time.Sleep(10 * ttl)
-		require.True(t, waiting.waits())
+		require.True(t, waiting.Waits())
 		require.NoError(t, term.Err())
 		began := time.Now()
 		resign(t, term)
-		term = waiting.won(t)
-		assert.Less(t, waiting.at.Sub(began), soon)
-		waiting = start(t.Context(), a)
-		require.True(t, waiting.waits())
+		term = waiting.Got(t)
+		assert.Less(t, waiting.At.Sub(began), soon)
+		waiting = testkit.Start(t.Context(), a.Campaign)
+		require.True(t, waiting.Waits())
 		resign(t, term)
-		term = waiting.won(t)
+		term = waiting.Got(t)
 
-		waiting = start(t.Context(), b)
-		require.True(t, waiting.waits())
+		waiting = testkit.Start(t.Context(), b.Campaign)
+		require.True(t, waiting.Waits())
 		require.NoError(t, c.Nodes[2].Hang())
 		<-term.Context().Done()
 		lock := lockOf(t, term)
@@ -126,9 +172,9 @@ func TestNodesDown(t *testing.T) {
 		require.NoError(t, lock.Err())
 		time.Sleep(ttl)
 		require.ErrorIs(t, term.Resign(t.Context()), redlock.ErrExpired)
-		require.True(t, waiting.waits(), "while there is no quorum")
+		require.True(t, waiting.Waits(), "while there is no quorum")
 		require.NoError(t, c.Nodes[0].Resume())
-		next := waiting.won(t)
+		next := waiting.Got(t)
 		assert.Greater(t, next.Fence(), term.Fence())
 		resign(t, next)
 	})
@@ -148,7 +194,7 @@ func TestSuspendedLeaderLeadsNoMore(t *testing.T) {
 		assert.Less(t, time.Since(began), 100*time.Millisecond)
 		require.ErrorIs(t, context.Cause(term.Context()), redlock.ErrExpired)
 		require.ErrorIs(t, term.Resign(t.Context()), redlock.ErrExpired)
-		requireNothingLeft(t, c)
+		testkit.RequireNothingLeft(t, c)
 	})
 }
 
@@ -166,10 +212,10 @@ func TestRobbedLeaderLeadsNoMore(t *testing.T) {
 		require.Greater(t, other.Fence(), term.Fence())
 		require.ErrorIs(t, term.Resign(t.Context()), redlock.ErrLost)
 		require.NoError(t, other.Err())
-		waiting := start(t.Context(), e)
-		require.True(t, waiting.waits())
+		waiting := testkit.Start(t.Context(), e.Campaign)
+		require.True(t, waiting.Waits())
 		resign(t, other)
-		term = waiting.won(t)
+		term = waiting.Got(t)
 		require.True(t, e.IsLeader())
 		resign(t, term)
 	})
@@ -186,22 +232,22 @@ func TestCampaignRefuses(t *testing.T) {
 
 		other := process(t, c, redlock.WithWait(time.Second))
 		began := time.Now()
-		waiting := start(t.Context(), other)
-		require.True(t, waiting.waits())
+		waiting := testkit.Start(t.Context(), other.Campaign)
+		require.True(t, waiting.Waits())
 		_, err = other.Campaign(t.Context())
 		require.ErrorIs(t, err, redlock.ErrNotAcquired)
 		require.ErrorContains(t, err, "another Campaign of this Election is under way")
-		<-waiting.done
-		require.ErrorIs(t, waiting.err, redlock.ErrTaken)
-		assert.Equal(t, time.Second, waiting.at.Sub(began))
+		<-waiting.Done
+		require.ErrorIs(t, waiting.Err, redlock.ErrTaken)
+		assert.Equal(t, time.Second, waiting.At.Sub(began))
 
 		ctx, cancel := context.WithCancel(t.Context())
-		waiting = start(ctx, process(t, c))
-		require.True(t, waiting.waits())
+		waiting = testkit.Start(ctx, process(t, c).Campaign)
+		require.True(t, waiting.Waits())
 		cancel()
-		<-waiting.done
-		require.ErrorIs(t, waiting.err, context.Canceled)
-		require.ErrorIs(t, waiting.err, redlock.ErrNotAcquired)
+		<-waiting.Done
+		require.ErrorIs(t, waiting.Err, context.Canceled)
+		require.ErrorIs(t, waiting.Err, redlock.ErrNotAcquired)
 
 		resign(t, term)
 		resign(t, elect(t, other))
@@ -212,29 +258,16 @@ func TestCampaignRefuses(t *testing.T) {
 	})
 }
 
-// canceller ends the context of a call as it gets its lock.
-type canceller struct{ cancel context.CancelFunc }
-
-func (canceller) Begin(ctx context.Context, _ redlock.Op, _ []string) context.Context { return ctx }
-func (canceller) Event(context.Context, redlock.Event)                                {}
-func (canceller) Wants(context.Context, redlock.EventKind) bool                       { return true }
-
-func (c canceller) End(_ context.Context, e redlock.Event) {
-	if e.Kind == redlock.EventAcquired {
-		c.cancel()
-	}
-}
-
 // What is won for a caller that has gone is given back.
 func TestCampaignThatIsWonAsItsContextEnds(t *testing.T) {
 	testkit.InBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		ctx, cancel := context.WithCancel(t.Context())
-		e := newElection(t, testkit.NewRedlock(t, c, redlock.WithTracer(canceller{cancel})))
+		e := newElection(t, testkit.NewRedlock(t, c, redlock.WithTracer(testkit.Tracer{Ends: func(redlock.Event) { cancel() }})))
 		_, err := e.Campaign(ctx)
 		require.ErrorIs(t, err, context.Canceled)
 		require.ErrorIs(t, err, redlock.ErrNotAcquired)
 		require.False(t, e.IsLeader())
-		requireNothingLeft(t, c)
+		testkit.RequireNothingLeft(t, c)
 	})
 }
 
@@ -243,28 +276,28 @@ func TestClose(t *testing.T) {
 	testkit.WithRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		e := newElection(t, r)
 		term := elect(t, e)
-		waiting := start(t.Context(), newElection(t, r))
-		other := start(t.Context(), process(t, c))
-		require.True(t, waiting.waits())
+		waiting := testkit.Start(t.Context(), newElection(t, r).Campaign)
+		other := testkit.Start(t.Context(), process(t, c).Campaign)
+		require.True(t, waiting.Waits())
 		closed := make(chan error, 1)
 		go func() { closed <- r.Close(context.Background()) }()
 		<-term.Context().Done()
 		require.ErrorIs(t, term.Err(), redlock.ErrClosed)
 		require.False(t, e.IsLeader())
-		<-waiting.done
-		require.ErrorIs(t, waiting.err, redlock.ErrClosed)
+		<-waiting.Done
+		require.ErrorIs(t, waiting.Err, redlock.ErrClosed)
 		time.Sleep(time.Second)
-		require.True(t, other.waits(), "until the work has stopped")
+		require.True(t, other.Waits(), "until the work has stopped")
 		require.Empty(t, closed)
 		began := time.Now()
 		resign(t, term)
 		require.NoError(t, <-closed)
-		next := other.won(t)
-		assert.Less(t, other.at.Sub(began), soon)
+		next := other.Got(t)
+		assert.Less(t, other.At.Sub(began), soon)
 		_, err := e.Campaign(t.Context())
 		require.ErrorIs(t, err, redlock.ErrClosed)
 		resign(t, next)
-		requireNothingLeft(t, c)
+		testkit.RequireNothingLeft(t, c)
 	})
 }
 

@@ -49,31 +49,34 @@ func (o observer) hears() (all []report) {
 	return all
 }
 
-// requireLeader is that one change was told: this term leads.
+// told is the one change that the observer was told of.
+func (o observer) told(t *testing.T) report {
+	t.Helper()
+	all := o.hears()
+	require.Len(t, all, 1)
+	return all[0]
+}
+
 func (o observer) requireLeader(t *testing.T, owner string, term *election.Term) {
 	t.Helper()
-	all := o.hears()
-	require.Len(t, all, 1)
-	require.NoError(t, all[0].err)
-	require.Equal(t, election.Leader{Owner: owner, Holder: lockOf(t, term).Holder()}, all[0].Leader)
+	now := o.told(t)
+	require.NoError(t, now.err)
+	require.Equal(t, election.Leader{Owner: owner, Holder: lockOf(t, term).Holder()}, now.Leader)
 }
 
-// requireNobody is that one change was told: nobody leads.
 func (o observer) requireNobody(t *testing.T) {
 	t.Helper()
-	all := o.hears()
-	require.Len(t, all, 1)
-	require.NoError(t, all[0].err)
-	require.Zero(t, all[0].Leader)
+	now := o.told(t)
+	require.NoError(t, now.err)
+	require.Zero(t, now.Leader)
 }
 
-// requireUnknown is that one change was told: nobody can tell who leads.
+// requireUnknown is that nobody can tell who leads.
 func (o observer) requireUnknown(t *testing.T) {
 	t.Helper()
-	all := o.hears()
-	require.Len(t, all, 1)
-	require.ErrorIs(t, all[0].err, redlock.ErrNoQuorum)
-	require.Zero(t, all[0].Leader)
+	now := o.told(t)
+	require.ErrorIs(t, now.err, redlock.ErrNoQuorum)
+	require.Zero(t, now.Leader)
 }
 
 func TestObserveTellsEachChangeOnce(t *testing.T) {
@@ -85,11 +88,11 @@ func TestObserveTellsEachChangeOnce(t *testing.T) {
 		o.requireLeader(t, "a", term)
 		time.Sleep(3 * ttl)
 		require.Empty(t, o.hears(), "while it is extended")
-		waiting := start(t.Context(), b)
-		require.True(t, waiting.waits())
+		waiting := testkit.Start(t.Context(), b.Campaign)
+		require.True(t, waiting.Waits())
 		resign(t, term)
-		o.requireLeader(t, "b", waiting.won(t))
-		resign(t, waiting.term)
+		o.requireLeader(t, "b", waiting.Got(t))
+		resign(t, waiting.Held)
 		o.requireNobody(t)
 		term = elect(t, a)
 		o.requireLeader(t, "a", term)
@@ -100,34 +103,15 @@ func TestObserveTellsEachChangeOnce(t *testing.T) {
 	})
 }
 
-// A leader that is dead, or stands still, is seen until its keys end.
-func TestObserverSeesADeadLeaderForItsTTL(t *testing.T) {
-	testkit.InBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		ctx, die := context.WithCancel(t.Context())
-		term, err := process(t, c, redlock.WithOwner("a")).Campaign(ctx)
-		require.NoError(t, err)
-		die()
-		o := observe(t, process(t, c))
-		o.requireLeader(t, "a", term)
-		time.Sleep(time.Until(lockOf(t, term).Until()))
-		require.Empty(t, o)
-		o.requireNobody(t)
-	})
-}
-
 // What a minority of the nodes has to say is no change, nor that it says nothing.
 func TestMinorityIsNoChange(t *testing.T) {
 	testkit.InBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
 		term := elect(t, process(t, c, redlock.WithOwner("a")))
 		o := observe(t, process(t, c))
 		o.requireLeader(t, "a", term)
-		for _, n := range c.Nodes[:2] {
-			require.NoError(t, n.Set(name, "another", time.Hour))
-		}
+		require.NoError(t, c.First(2).Set(name, "another", time.Hour))
 		require.Empty(t, o.hears())
-		for _, n := range c.Nodes[:2] {
-			require.NoError(t, n.Del(name))
-		}
+		require.NoError(t, c.First(2).Del(name))
 		require.Empty(t, o.hears())
 		require.NoError(t, c.Nodes[0].Hang())
 		require.NoError(t, c.Nodes[1].Stop())
@@ -177,30 +161,8 @@ func TestUnknownIsTold(t *testing.T) {
 	})
 }
 
-// An observer that begins without a quorum is told so, and then who leads.
-func TestObserverWithoutAQuorum(t *testing.T) {
-	for _, leads := range []bool{false, true} {
-		testkit.InBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-			require.NoError(t, c.First(2).Stop())
-			o := observe(t, process(t, c))
-			o.requireUnknown(t)
-			require.NoError(t, c.First(2).Restart(true))
-			if !leads {
-				o.requireNobody(t)
-				return
-			}
-			term := elect(t, process(t, c))
-			for _, last := range o.hears() {
-				if last.err == nil && last.Holder == lockOf(t, term).Holder() {
-					return
-				}
-			}
-			t.Error("not told")
-		})
-	}
-}
-
-// The first look may find no quorum, and the second one that nobody leads, which is told as any first thing.
+// The first look may find no quorum, and the second one that nobody leads, which is told as any first thing. An observer
+// that finds none twice is told so.
 func TestObserverThatBeginsInDoubt(t *testing.T) {
 	testkit.InBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := testkit.NewWarm(t, c)
@@ -210,6 +172,13 @@ func TestObserverThatBeginsInDoubt(t *testing.T) {
 		require.Empty(t, o)
 		require.NoError(t, c.Resume())
 		o.requireNobody(t)
+
+		require.NoError(t, c.Stop())
+		late := observe(t, process(t, c))
+		late.requireUnknown(t)
+		o.requireUnknown(t)
+		require.NoError(t, c.Restart(true))
+		late.requireNobody(t)
 	})
 }
 
@@ -243,11 +212,14 @@ func TestObserverEnds(t *testing.T) {
 		e := newElection(t, r)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		var errs []error
-		for _, err := range e.Observe(ctx) {
-			errs = append(errs, err)
-			cancel()
+		hears := func(ctx context.Context, e *election.Election) (errs []error) {
+			for _, err := range e.Observe(ctx) {
+				errs = append(errs, err)
+				cancel()
+			}
+			return errs
 		}
+		errs := hears(ctx, e)
 		require.Len(t, errs, 2)
 		require.NoError(t, errs[0])
 		require.ErrorIs(t, errs[1], context.Canceled)
@@ -263,17 +235,11 @@ func TestObserverEnds(t *testing.T) {
 		require.False(t, open)
 
 		for _, none := range []*election.Election{e, new(election.Election)} {
-			errs = nil
-			for _, err := range none.Observe(t.Context()) {
-				errs = append(errs, err)
-			}
+			errs = hears(t.Context(), none)
 			require.Len(t, errs, 1)
 			require.Error(t, errs[0])
 		}
-		errs = nil
-		for _, err := range process(t, c).Observe(nil) { //nolint:staticcheck // It is what is tested.
-			errs = append(errs, err)
-		}
+		errs = hears(nil, process(t, c)) //nolint:staticcheck // It is what is tested.
 		require.Len(t, errs, 1)
 		require.ErrorContains(t, errs[0], "nil context")
 	})
@@ -289,10 +255,10 @@ func TestTermsAreNotPassedOn(t *testing.T) {
 		time.Sleep(time.Second)
 		resign(t, earlier)
 		term := elect(t, a)
-		waiting := start(t.Context(), b)
-		require.True(t, waiting.waits())
+		waiting := testkit.Start(t.Context(), b.Campaign)
+		require.True(t, waiting.Waits())
 		resign(t, term)
-		next := waiting.won(t)
+		next := waiting.Got(t)
 		leader, err := a.Leader(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, "b", leader.Owner)

@@ -14,7 +14,41 @@ import (
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/redlock"
+	"github.com/seed6c881748/redlock/test/testkit"
 )
+
+var (
+	inBubble    = testkit.InBubble
+	nodesOf     = testkit.NodesOf
+	serverNodes = testkit.ServerNodes
+	newPatient  = testkit.NewPatient
+	cycle       = testkit.Cycle
+	admin       = testkit.Admin
+	clients     = testkit.Clients
+	setUser     = testkit.SetUser
+	secret      = testkit.Secret
+)
+
+// check returns what Run says of nodes, and shows it.
+func check(t *testing.T, nodes []redlock.Node, opts ...redlock.Option) Report {
+	t.Helper()
+	report, err := Run(t.Context(), nodes, opts...)
+	require.NoError(t, err)
+	require.Len(t, report.Nodes, len(nodes))
+	t.Log("\n" + report.String())
+	return report
+}
+
+// checkPatiently does so with a node timeout for real servers.
+func checkPatiently(t *testing.T, nodes []redlock.Node, opts ...redlock.Option) Report {
+	t.Helper()
+	return check(t, nodes, append([]redlock.Option{redlock.WithNodeTimeout(testkit.Patient)}, opts...)...)
+}
+
+func await(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	testkit.Await(t, testkit.Patience, what, done)
+}
 
 // The embedded servers know neither CONFIG nor most of INFO, as a managed Redis may.
 func TestRunOnServersThatTellNothing(t *testing.T) {
@@ -67,19 +101,6 @@ func TestRunIsBounded(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestRunOnSlowNodes(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		for i, d := range []time.Duration{5, 50, 150} {
-			require.NoError(t, c.Nodes[i].Slow(d*time.Millisecond, d*time.Millisecond))
-		}
-		report := check(t, nodesOf(c))
-		for i, want := range []Verdict{OK, Warning, Unfit} {
-			assert.Equal(t, want, found(t, report, c.Nodes[i].Name(), "round-trip").Verdict, report)
-			assert.Equal(t, OK, found(t, report, c.Nodes[i].Name(), "clock").Verdict, report)
-		}
-	})
 }
 
 func TestRunFindsAClockThatIsOff(t *testing.T) {

@@ -50,90 +50,30 @@ func TestRunFindsNothingOnFiveGoodNodes(t *testing.T) {
 // What is amiss with one of three nodes, by the settings of its server.
 func TestRunFindsSettings(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct {
-		args []string
-		want map[string]Verdict
-	}{
-		"evicts any key": {
-			[]string{"--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"},
-			map[string]Verdict{"eviction": Unfit},
-		},
-		"evicts keys with a ttl": {
-			[]string{"--maxmemory", "100mb", "--maxmemory-policy", "volatile-ttl"},
-			map[string]Verdict{"eviction": Unfit},
-		},
-		"would evict": {
-			[]string{"--maxmemory-policy", "allkeys-lru"},
-			map[string]Verdict{"eviction": Warning},
-		},
-		"no persistence": {
-			[]string{"--appendonly", "no"},
-			map[string]Verdict{"persistence": Warning},
-		},
-		"fsync every second": {
-			[]string{"--appendfsync", "everysec"},
-			map[string]Verdict{"persistence": Warning},
-		},
-		"no fsync during rewrites": {
-			[]string{"--no-appendfsync-on-rewrite", "yes"},
-			map[string]Verdict{"persistence": Warning},
-		},
-		"timeout": {
-			[]string{"--timeout", "29"},
-			map[string]Verdict{"timeout": Warning},
-		},
-		"snapshots": {
-			[]string{"--save", "3600 1"},
-			map[string]Verdict{"snapshots": Warning},
-		},
-		"snapshots alone": {
-			[]string{"--save", "3600 1", "--appendonly", "no"},
-			map[string]Verdict{"persistence": Warning},
-		},
-		"open to everybody": {
-			[]string{"--protected-mode", "no"},
-			map[string]Verdict{"default-user": Warning},
-		},
-		"out of memory": {
-			[]string{"--maxmemory", "1"},
-			map[string]Verdict{"memory": Unfit, "writes": Unfit},
-		},
-		"cluster mode": {
-			[]string{"--cluster-enabled", "yes"},
-			map[string]Verdict{"cluster": Unfit, "writes": Unfit, "acl": Unknown},
-		},
-		"a password that we do not have": {
-			[]string{"--requirepass", secret},
-			map[string]Verdict{"reachable": Unfit},
-		},
-		"too few replicas to write": {
-			[]string{"--min-replicas-to-write", "1"},
-			map[string]Verdict{"writes": Unfit},
-		},
+	type set = map[string]Verdict
+	for args, want := range map[string]set{
+		"--maxmemory 100mb --maxmemory-policy allkeys-lru":  {"eviction": Unfit},
+		"--maxmemory 100mb --maxmemory-policy volatile-ttl": {"eviction": Unfit},
+		"--maxmemory-policy allkeys-lru":                    {"eviction": Warning},
+		"--appendonly no":                                   {"persistence": Warning},
+		"--appendfsync everysec":                            {"persistence": Warning},
+		"--no-appendfsync-on-rewrite yes":                   {"persistence": Warning},
+		"--timeout 29":                                      {"timeout": Warning},
+		"--save 3600 1":                                     {"snapshots": Warning},
+		"--save 3600 1 --appendonly no":                     {"persistence": Warning},
+		"--protected-mode no":                               {"default-user": Warning},
+		"--maxmemory 1":                                     {"memory": Unfit, "writes": Unfit},
+		"--cluster-enabled yes":                             {"cluster": Unfit, "writes": Unfit, "acl": Unknown},
+		"--requirepass secret":                              {"reachable": Unfit},
+		"--min-replicas-to-write 1":                         {"writes": Unfit},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(args, func(t *testing.T) {
 			t.Parallel()
 			good := testcluster.RunServers(t, 2, durable)
-			bad := testcluster.RunServers(t, 1, durable, testcluster.WithArgs(tt.args...))
+			bad := testcluster.RunServers(t, 1, durable, testcluster.WithArgs(strings.Fields(args)...))
 			nodes := append(serverNodes(good), serverNodes(bad)...)
-			requireOnly(t, checkPatiently(t, nodes), nodes[2].Name, tt.want)
+			requireOnly(t, checkPatiently(t, nodes), nodes[2].Name, want)
 		})
-	}
-}
-
-// A command that was renamed is no matter of rights, whether a client sends it or a script.
-func TestRunFindsRenamedCommands(t *testing.T) {
-	t.Parallel()
-	good := testcluster.RunServers(t, 2, durable)
-	bad := testcluster.RunServers(t, 1, durable, testcluster.WithArgs("--rename-command", "EVALSHA", "", "--rename-command", "ZADD", "zadd2"))
-	nodes := append(serverNodes(good), serverNodes(bad)...)
-	report := checkPatiently(t, nodes)
-	requireOnly(t, report, nodes[2].Name, map[string]Verdict{"acl": Unfit})
-	for _, f := range report.Findings {
-		if f.Verdict == Unfit {
-			assert.Contains(t, f.Text, "locks do not work: the server does not know EVALSHA, ZADD (ERR unknown command ")
-			assert.Equal(t, "No right helps: have the server know EVALSHA, ZADD by that name (no rename-command), or use another server", f.Advice)
-		}
 	}
 }
 

@@ -130,6 +130,26 @@ func TestPageOfOneNode(t *testing.T) {
 	assert.Contains(t, dom, "1 vote failed")
 }
 
+// groups says what the rows are, of locks and of calls that wait.
+const groups = `<!DOCTYPE html><body>
+<iframe src="/page/" style="width: 390px; height: 740px"></iframe>
+<script>
+onload = () => setTimeout(() => {
+	const d = document.querySelector("iframe").contentDocument, root = d.documentElement;
+	const row = e => [...e.querySelectorAll(":scope > .top > span, :scope > .permit > .top > .name, :scope > .meta")].filter(s => s.className !== "left").map(s => s.textContent).join(" / ");
+	const p = document.createElement("p");
+	p.textContent = [root.scrollWidth - root.clientWidth, d.getElementById("held-n").textContent, d.querySelectorAll("#held .permit .bar i").length,
+		...[...d.querySelectorAll("#waiting > div, #held > div:first-child")].map(row), d.querySelectorAll("#held > div").length].join(" | ");
+	document.body.append(p);
+}, 2500);
+</script>`
+
+func TestPermitsOnThePage(t *testing.T) {
+	page := redlockhttp.Handler(permits(t), redlockhttp.WithSemaphores("resize", "api"))
+	assert.Regexp(t, `^0 \| 14 \| 10 \| api / for a permit, on 3 slots: 0, 1, 2 \| resize / 12 permits / (slot \d+ / ){10}2 more: filter by resize#… \| 3$`,
+		look(t, groups, page))
+}
+
 // serve serves a harness, and the page for its frames.
 func serve(t *testing.T, harness string, page http.Handler) (url string) {
 	t.Helper()

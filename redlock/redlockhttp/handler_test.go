@@ -12,15 +12,116 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/redlock"
 	"github.com/seed6c881748/redlock/redlock/redlockhttp"
+	"github.com/seed6c881748/redlock/redlock/semaphore"
 	"github.com/seed6c881748/redlock/test/testkit"
 )
+
+// inBubble has a Redlock over n nodes, and its page.
+func inBubble(
+	t *testing.T, n int, fn func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock, h http.Handler),
+) {
+	t.Helper()
+	testkit.InBubble(t, n, func(t *testing.T, c *testcluster.Cluster) {
+		r := newRedlock(t, c)
+		fn(t, c, r, redlockhttp.Handler(r))
+	})
+}
+
+// newRedlock returns a Redlock over the cluster's nodes that ends with the test.
+func newRedlock(t *testing.T, c *testcluster.Cluster, opts ...redlock.Option) *redlock.Redlock {
+	t.Helper()
+	r, err := redlock.New(testkit.NodesOf(c), opts...)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond) // One of its nodes may be down.
+		defer cancel()
+		_ = r.Close(ctx)
+	})
+	return r
+}
+
+const script = `<script>alert("x")</script>`
+
+// busy has a Redlock in a state in which there is something of everything to see: a node that is down,
+// locks with and without extensions and fences, one of them on the resource, calls that wait, and a
+// lock that was lost. It returns the tokens that must not be seen.
+func busy(t *testing.T, c *testcluster.Cluster, resource string) (r *redlock.Redlock, tokens []string) {
+	t.Helper()
+	r = newRedlock(t, c, redlock.WithOwner("billing-7f9c/42"), redlock.WithNodeTimeout(5*time.Second), redlock.WithRetryCount(-1))
+	other := newRedlock(t, c, redlock.WithOwner("billing-2b1d/17"), redlock.WithNodeTimeout(5*time.Second))
+	take := func(r *redlock.Redlock, ttl time.Duration, opts []redlock.Option, resources ...string) *redlock.Lock {
+		l, err := r.Lock(t.Context(), resources, ttl, opts...)
+		require.NoError(t, err)
+		tokens = append(tokens, l.Token())
+		return l
+	}
+	fencing := []redlock.Option{redlock.WithFencing()}
+	kept := take(r, time.Minute, fencing, "nightly-report")
+	kept.KeepAlive(t.Context())
+	t.Cleanup(func() { _ = kept.Unlock(context.Background()) }) // Close waits for it.
+	take(r, 90*time.Second, nil, "invoice:2026-11-4711")
+	take(r, time.Hour, nil, "account:7", "account:12", "account:9", "account:31", "account:77", resource)
+	take(other, time.Hour, nil, "mail-queue")
+	for _, n := range c.Nodes { // Or one that it has not reached yet could name a call that waits as the holder.
+		require.Eventually(t, func() bool {
+			_, ok, err := n.Get("mail-queue")
+			return err == nil && ok
+		}, 30*time.Second, time.Millisecond)
+	}
+	lost := take(r, time.Hour, nil, "leader")
+	require.NoError(t, c.Del("leader"))
+	require.ErrorIs(t, lost.Extend(t.Context(), time.Hour), redlock.ErrLost)
+	require.Eventually(t, func() bool { // Or there is nothing that breaks.
+		return r.Stats().Nodes[len(c.Nodes)-1].Up
+	}, 30*time.Second, time.Millisecond)
+	require.NoError(t, c.Nodes[len(c.Nodes)-1].Stop())
+	for _, owner := range []string{"", "sender"} {
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			_, _ = r.Lock(ctx, []string{"mail-queue"}, time.Minute, redlock.WithOwner(owner), countsRetries) // It waits until the end.
+		}()
+		t.Cleanup(func() { cancel(); <-done })
+	}
+	defer func() {
+		if t.Failed() {
+			t.Logf("%+v\n%+v\n%s", r.WaitingCalls(), r.Stats().Nodes, lastKinds(r))
+		}
+	}()
+	require.Eventually(t, func() bool {
+		return knowHolder(r) == 2 && !r.Stats().Nodes[len(c.Nodes)-1].Up && strings.Contains(lastKinds(r), "node down")
+	}, 30*time.Second, 5*time.Millisecond)
+	return r, tokens
+}
+
+// countsRetries has a call that stands behind another one from the beginning learn for whom it waits, after a
+// retry delay. Without, nothing has it look up before its turn.
+var countsRetries = redlock.WithRetryIf(func(error) bool { return true })
+
+// knowHolder counts the calls that wait and know for whom.
+func knowHolder(r *redlock.Redlock) (n int) {
+	for _, call := range r.WaitingCalls() {
+		if call.HolderOwner != "" {
+			n++
+		}
+	}
+	return n
+}
+
+func lastKinds(r *redlock.Redlock) string {
+	var kinds []string
+	for _, e := range r.RecentEvents() {
+		kinds = append(kinds, string(e.Kind))
+	}
+	return strings.Join(kinds, ", ")
+}
 
 // get asks the handler, and returns what it answers.
 func get(t *testing.T, h http.Handler, method, path string, header ...string) (*http.Response, string) {
@@ -109,17 +210,14 @@ func TestNoTokenAndNoPassword(t *testing.T) {
 		}
 	}
 	const secret = "s3cret-passw0rd"
-	secured, err := redlock.New([]redlock.Node{redlock.NewNode("redis://user:"+secret+"@127.0.0.1:1/3", redis.DialPassword(secret))})
-	if err != nil {
-		secured, err = redlock.New([]redlock.Node{redlock.NewNode("127.0.0.1:1", redis.DialUsername("user"), redis.DialPassword(secret))})
-	}
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = secured.Close(t.Context()) })
-	_, err = secured.TryLock(t.Context(), []string{"x"}, time.Second)
+	secured := testkit.NewOver(t, []redlock.Node{redlock.NewNode("redis://user:" + secret + "@127.0.0.1:1/3")}, redlock.WithoutLog())
+	_, err := secured.TryLock(t.Context(), []string{"x"}, time.Second)
 	require.Error(t, err)
-	_, body := get(t, redlockhttp.Handler(secured), http.MethodGet, "/?format=json")
-	assert.Contains(t, body, `"down"`)
-	assert.NotContains(t, body, secret)
+	for _, h := range []http.Handler{redlockhttp.Handler(secured), redlockhttp.Ready(secured)} {
+		_, body := get(t, h, http.MethodGet, "/?format=json")
+		assert.Contains(t, body, "127.0.0.1:1/3")
+		assert.NotContains(t, body, secret)
+	}
 }
 
 func TestNamesCannotBecomeMarkup(t *testing.T) {
@@ -182,12 +280,11 @@ func TestJSONForWhoAcceptsIt(t *testing.T) {
 
 // A page that renews itself each second must stay light.
 func TestManyLocksAreCounted(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRedlock(t, testcluster.RunBubble(t, 1))
+	inBubble(t, 1, func(t *testing.T, _ *testcluster.Cluster, r *redlock.Redlock, h http.Handler) {
 		for i := range 600 {
 			testkit.TryLock(t, r, []string{"r" + string(rune('a'+i%26)) + time.Duration(i).String()}, time.Hour)
 		}
-		s := state(t, redlockhttp.Handler(r))
+		s := state(t, h)
 		assert.Len(t, s.Held, 500)
 		assert.Equal(t, 600, s.Counts.Held)
 	})
@@ -276,4 +373,117 @@ func TestHandlerAfterClose(t *testing.T) {
 	require.NoError(t, used.Close(t.Context()))
 	assert.Equal(t, "closed", state(t, redlockhttp.Handler(used)).Nodes[0].State)
 	assert.Panics(t, func() { redlockhttp.Handler(nil) })
+}
+
+// permits has a Redlock hold all permits of two semaphores, wait for one more of the second, and hold locks
+// whose names are as those of slots.
+func permits(t *testing.T) *redlock.Redlock {
+	t.Helper()
+	c := testcluster.RunEmbedded(t, 1)
+	r, other := newRedlock(t, c), newRedlock(t, c)
+	for _, s := range []struct {
+		r    *redlock.Redlock
+		name string
+		k    int
+	}{{r, "resize", 12}, {other, "api", 3}} {
+		sem, err := semaphore.New(s.r, s.name, s.k, time.Hour)
+		require.NoError(t, err)
+		for range s.k {
+			_, err = sem.TryAcquire(t.Context())
+			require.NoError(t, err)
+		}
+	}
+	for _, name := range []string{"resize#x", "mine#1"} {
+		testkit.TryLock(t, r, []string{name}, 2*time.Hour)
+	}
+	waits, err := semaphore.New(r, "api", 3, time.Hour)
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, _ = waits.Acquire(ctx)
+	}()
+	t.Cleanup(func() { cancel(); <-done })
+	require.Eventually(t, func() bool { return len(r.WaitingCalls()) == 3 }, 30*time.Second, time.Millisecond)
+	return r
+}
+
+func TestPermitsOfSemaphores(t *testing.T) {
+	r := permits(t)
+	s := state(t, redlockhttp.Handler(r, redlockhttp.WithSemaphores("resize", "api")))
+	held, waiting := map[int]bool{}, map[int]bool{}
+	for _, l := range s.Held {
+		if l.Slot == nil {
+			assert.Contains(t, []string{"resize#x", "mine#1"}, l.Resources[0])
+			assert.Empty(t, l.Semaphore)
+			continue
+		}
+		assert.Equal(t, "resize", l.Semaphore)
+		held[*l.Slot] = true
+	}
+	assert.Len(t, held, 12)
+	for _, w := range s.Waiting {
+		assert.Equal(t, "api", w.Semaphore)
+		waiting[*w.Slot] = true
+	}
+	assert.Equal(t, map[int]bool{0: true, 1: true, 2: true}, waiting)
+	_, body := get(t, redlockhttp.Handler(r), http.MethodGet, "/?format=json")
+	assert.NotContains(t, body, `"semaphore"`, "none is known")
+	assert.Panics(t, func() { redlockhttp.Handler(r, nil) })
+}
+
+// A slot is that of its number, up to the largest one. No other lock is one, whatever it is named.
+func TestSlots(t *testing.T) {
+	r := newRedlock(t, testcluster.RunEmbedded(t, 1), redlock.WithNodeTimeout(5*time.Second))
+	want := map[string]int{"api#0": 0, "api#7": 7, "api#255": 255}
+	for _, resources := range [][]string{{"api#0"}, {"api#7"}, {"api#255"}, {"api#256"}, {"api#03"}, {"api"}, {"api#1", "x"}} {
+		testkit.TryLock(t, r, resources, time.Hour)
+	}
+	s := state(t, redlockhttp.Handler(r, redlockhttp.WithSemaphores("api")))
+	require.Len(t, s.Held, 7)
+	got := map[string]int{}
+	for _, l := range s.Held {
+		if l.Slot != nil {
+			got[l.Resources[0]] = *l.Slot
+		}
+	}
+	assert.Equal(t, want, got)
+}
+
+func TestReady(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := testcluster.RunBubble(t, 3)
+		r := newRedlock(t, c)
+		h := redlockhttp.Ready(r)
+		answers := func(status int, has ...string) {
+			t.Helper()
+			res, body := get(t, h, http.MethodGet, "/readyz")
+			assert.Equal(t, status, res.StatusCode)
+			assert.Equal(t, "no-store", res.Header.Get("Cache-Control"))
+			assert.Equal(t, "text/plain; charset=utf-8", res.Header.Get("Content-Type"))
+			for _, text := range has {
+				assert.Contains(t, body, text)
+			}
+			res, body = get(t, h, http.MethodHead, "/readyz")
+			assert.Equal(t, status, res.StatusCode)
+			assert.Empty(t, body)
+		}
+		answers(http.StatusOK, "ready\n") // Nobody has needed a node before.
+		synctest.Wait()
+		require.NoError(t, c.Nodes[2].Stop())
+		time.Sleep(3 * time.Second)
+		answers(http.StatusOK, "ready\nnode3 is down: not connected: ")
+		require.NoError(t, c.Nodes[1].Stop())
+		time.Sleep(3 * time.Second)
+		answers(http.StatusServiceUnavailable, "redlock: not ready: 1 of 3 nodes would vote, 2 needed (node2: not connected: ", "; node3: not")
+		for _, method := range []string{http.MethodPost, http.MethodDelete, http.MethodPut} {
+			res, _ := get(t, h, method, "/readyz")
+			assert.Equal(t, http.StatusMethodNotAllowed, res.StatusCode)
+			assert.Equal(t, "GET, HEAD", res.Header.Get("Allow"))
+		}
+		_ = r.Close(t.Context())
+		answers(http.StatusServiceUnavailable, "closed")
+	})
+	assert.Panics(t, func() { redlockhttp.Ready(nil) })
 }

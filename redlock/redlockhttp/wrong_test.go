@@ -45,9 +45,7 @@ func onlyText(t *testing.T, h http.Handler, part string) string {
 }
 
 func TestNothingIsWrong(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRedlock(t, testcluster.RunBubble(t, 3))
-		h := redlockhttp.Handler(r)
+	inBubble(t, 3, func(t *testing.T, _ *testcluster.Cluster, r *redlock.Redlock, h http.Handler) {
 		_, body := get(t, h, http.MethodGet, "/?format=json")
 		assert.Contains(t, body, `"wrong":[]`, "nobody has locked yet")
 		assert.NotContains(t, body, "0001-01-01", "times that have not been")
@@ -59,10 +57,7 @@ func TestNothingIsWrong(t *testing.T) {
 
 // Neither a node that is down nor one that repairs its keys hides a flush.
 func TestVanishedKeysAreWrong(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := testcluster.RunBubble(t, 3)
-		r := newRedlock(t, c)
-		h := redlockhttp.Handler(r)
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock, h http.Handler) {
 		time.Sleep(2 * time.Hour) // From midnight.
 		locks := make([]*redlock.Lock, 20)
 		for i := range locks {
@@ -92,25 +87,20 @@ func TestVanishedKeysAreWrong(t *testing.T) {
 
 // A lock that somebody has deleted is gone from all nodes, which is one sentence.
 func TestALockThatIsDeletedIsOneWrong(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := testcluster.RunBubble(t, 3)
-		r := newRedlock(t, c)
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock, h http.Handler) {
 		l := testkit.TryLock(t, r, []string{"x"}, time.Minute)
 		synctest.Wait()
 		require.NoError(t, c.Del("x"))
 		require.ErrorIs(t, l.Extend(t.Context(), time.Minute), redlock.ErrLost)
 		synctest.Wait()
-		text := onlyText(t, redlockhttp.Handler(r), "lost keys")
+		text := onlyText(t, h, "lost keys")
 		assert.Equal(t, 3, strings.Count(text, " has lost keys of 1 held lock since the start, the last at "), text)
 	})
 }
 
 // A node that answers too late is not up, whatever its connection is.
 func TestUnresponsiveNodesAreNotUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := testcluster.RunBubble(t, 3)
-		r := newRedlock(t, c)
-		h := redlockhttp.Handler(r)
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock, h http.Handler) {
 		lock := func() {
 			if l, err := r.TryLock(t.Context(), []string{"x"}, time.Minute); err == nil {
 				require.NoError(t, l.Unlock(t.Context()))
@@ -314,10 +304,7 @@ func TestSetsThatDifferAreWrong(t *testing.T) {
 // The quorum is that of New whatever the number of nodes: two can do without none of them, and four without one.
 func TestQuorumOfAnyNumberOfNodes(t *testing.T) {
 	for n, need := range map[int]int{1: 1, 2: 2, 3: 2, 4: 3, 5: 3} {
-		synctest.Test(t, func(t *testing.T) {
-			c := testcluster.RunBubble(t, n)
-			r := newRedlock(t, c)
-			h := redlockhttp.Handler(r)
+		inBubble(t, n, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock, h http.Handler) {
 			testkit.Warm(t, r)
 			assert.Empty(t, texts(t, h))
 			assert.Equal(t, need, state(t, h).Need)

@@ -45,10 +45,7 @@ func ExampleNew() {
 
 // Which of the permits are held now, in all processes.
 func ExampleSlots() {
-	s, err := semaphore.New(r, "printer", 2, 10*time.Second)
-	if err != nil {
-		log.Fatal(err)
-	}
+	s := newSemaphoreOf("printer", 2)
 	p, err := s.Acquire(ctx)
 	if err != nil {
 		log.Fatal(err)
@@ -66,10 +63,7 @@ func ExampleSlots() {
 
 // Ten workers share three permits.
 func ExampleSemaphore_Do() {
-	s, err := semaphore.New(r, "database", 3, 10*time.Second)
-	if err != nil {
-		log.Fatal(err)
-	}
+	s := newSemaphoreOf("database", 3)
 	var busy [3]sync.Mutex
 	var workers sync.WaitGroup
 	for range 10 {
@@ -94,10 +88,7 @@ func ExampleSemaphore_Do() {
 
 // Without Do: a permit that is not extended ends at Until.
 func ExampleSemaphore_Acquire() {
-	s, err := semaphore.New(r, "scanner", 1, 10*time.Second)
-	if err != nil {
-		log.Fatal(err)
-	}
+	s := newSemaphoreOf("scanner", 1)
 	p, err := s.Acquire(ctx)
 	if err != nil {
 		log.Fatal(err)
@@ -113,10 +104,7 @@ func ExampleSemaphore_Acquire() {
 
 // What only makes sense at once is not waited for.
 func ExampleSemaphore_TryAcquire() {
-	s, err := semaphore.New(r, "previews", 2, 10*time.Second)
-	if err != nil {
-		log.Fatal(err)
-	}
+	s := newSemaphoreOf("previews", 2)
 	for range 3 {
 		p, err := s.TryAcquire(ctx)
 		switch {
@@ -137,10 +125,7 @@ func ExampleSemaphore_TryAcquire() {
 
 // What was acquired without waiting is kept and released as by Do of the Semaphore.
 func ExamplePermit_Do() {
-	s, err := semaphore.New(r, "thumbnails", 2, 10*time.Second)
-	if err != nil {
-		log.Fatal(err)
-	}
+	s := newSemaphoreOf("thumbnails", 2)
 	p, err := s.TryAcquire(ctx)
 	if err != nil {
 		log.Fatal(err)
@@ -157,10 +142,7 @@ func ExamplePermit_Do() {
 
 // A permit may be kept beyond a function.
 func ExamplePermit_KeepAlive() {
-	s, err := semaphore.New(r, "streams", 2, 10*time.Second)
-	if err != nil {
-		log.Fatal(err)
-	}
+	s := newSemaphoreOf("streams", 2)
 	p, err := s.Acquire(ctx)
 	if err != nil {
 		log.Fatal(err)
@@ -182,3 +164,11 @@ var (
 	ctx = context.Background()
 	r   = redlocktest.New(&testkit.ExampleTB{}, 3, redlock.WithNodeTimeout(10*time.Second)).Redlock
 )
+
+func newSemaphoreOf(name string, k int) *semaphore.Semaphore {
+	s, err := semaphore.New(r, name, k, 10*time.Second)
+	if err != nil {
+		log.Fatal(err)
+	}
+	return s
+}

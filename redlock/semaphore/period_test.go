@@ -21,47 +21,38 @@ import (
 func TestAtMostKInAnyPeriod(t *testing.T) {
 	const processes, k, period = 3, 5, 500 * time.Millisecond
 	for _, ttl := range []time.Duration{period, time.Minute} {
-		grants := testkit.Rounds(5000, 60) // With each ttl.
+		enough := testkit.Rounds(5000, 60) // With each ttl.
 		testkit.InBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 			ctx, end := context.WithCancel(t.Context())
 			defer end()
-			g := &granted{enough: grants, end: end}
+			var mu sync.Mutex
+			var grants []time.Time
+			granted := func() {
+				mu.Lock()
+				defer mu.Unlock()
+				if grants = append(grants, time.Now()); len(grants) == enough {
+					end()
+				}
+			}
 			var wg sync.WaitGroup
 			for i := range processes {
 				s, err := semaphore.New(testkit.NewRedlock(t, c), "jobs", k, ttl, redlock.WithMinHold(period))
 				require.NoError(t, err)
 				for j := range 3 {
-					caller := &periodCaller{s, g, rand.New(rand.NewPCG(uint64(i), uint64(j))), ttl == period}
-					wg.Go(func() { caller.work(ctx) })
+					rng := rand.New(rand.NewPCG(uint64(i), uint64(j)))
+					wg.Go(func() { takePermits(ctx, s, rng, granted, ttl == period) })
 				}
 			}
 			wg.Go(func() { stall(ctx, t, c) })
 			wg.Wait()
-
 			// In fake time the order of the grants is that in which they were noted.
 			shortest := time.Duration(1 << 62)
-			for i := range len(g.at) - k {
-				shortest = min(shortest, g.at[i+k].Sub(g.at[i]))
+			for i := range len(grants) - k {
+				shortest = min(shortest, grants[i+k].Sub(grants[i]))
 			}
 			assert.GreaterOrEqual(t, shortest, period, "for %d grants, with a ttl of %v", k+1, ttl)
-			assert.Less(t, g.at[len(g.at)-1].Sub(g.at[0]), 2*period*time.Duration(grants/k), "permits are of use")
+			assert.Less(t, grants[len(grants)-1].Sub(grants[0]), 2*period*time.Duration(enough/k), "permits are of use")
 		})
-	}
-}
-
-// granted are the moments at which callers have got a permit.
-type granted struct {
-	mu     sync.Mutex
-	at     []time.Time
-	enough int
-	end    func()
-}
-
-func (g *granted) note() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.at = append(g.at, time.Now()); len(g.at) == g.enough {
-		g.end()
 	}
 }
 
@@ -70,46 +61,31 @@ func stall(ctx context.Context, t *testing.T, c *testcluster.Cluster) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(testkit.Seed(t), 0))
 	for ctx.Err() == nil {
-		nodes := c.Nodes
+		nodes := c
 		if rng.IntN(2) == 0 {
-			nodes = nodes[:1]
+			nodes = c.First(1)
 		}
-		for _, n := range nodes {
-			if err := n.Hang(); err != nil {
-				t.Error(err)
-			}
-		}
+		assert.NoError(t, nodes.Hang())
 		time.Sleep(150 * time.Millisecond)
-		for _, n := range nodes {
-			if err := n.Resume(); err != nil {
-				t.Error(err)
-			}
-		}
+		assert.NoError(t, nodes.Resume())
 		time.Sleep(testkit.Between(rand.New(rand.NewPCG(rand.Uint64(), 0)), 0, 300*time.Millisecond))
 	}
 }
 
-// A periodCaller takes permits in all ways that there are.
-type periodCaller struct {
-	s       *semaphore.Semaphore
-	granted *granted
-	rng     *rand.Rand
-	dies    bool // some of its permits are not released
-}
-
-func (c *periodCaller) work(ctx context.Context) {
+// takePermits takes permits in all ways that there are, and does not release some of them if it dies.
+func takePermits(ctx context.Context, s *semaphore.Semaphore, rng *rand.Rand, granted func(), dies bool) {
 	for ctx.Err() == nil {
 		var p *semaphore.Permit
 		var err error
-		switch c.rng.IntN(3) {
+		switch rng.IntN(3) {
 		case 0:
-			p, err = c.s.Acquire(ctx)
+			p, err = s.Acquire(ctx)
 		case 1:
-			p, err = c.s.TryAcquire(ctx)
+			p, err = s.TryAcquire(ctx)
 		default:
-			_ = c.s.Do(ctx, func(context.Context, *semaphore.Permit) error {
-				c.granted.note()
-				time.Sleep(testkit.Pick(c.rng, 0, 10*time.Millisecond))
+			_ = s.Do(ctx, func(context.Context, *semaphore.Permit) error {
+				granted()
+				time.Sleep(testkit.Pick(rng, 0, 10*time.Millisecond))
 				return nil
 			})
 			continue
@@ -118,25 +94,20 @@ func (c *periodCaller) work(ctx context.Context) {
 			time.Sleep(50 * time.Millisecond)
 			continue
 		}
-		c.granted.note()
-		if c.dies && c.rng.IntN(3) == 0 {
+		granted()
+		if dies && rng.IntN(3) == 0 {
 			continue
 		}
-		time.Sleep(testkit.Pick(c.rng, 0, 0, 10*time.Millisecond, 600*time.Millisecond))
+		time.Sleep(testkit.Pick(rng, 0, 0, 10*time.Millisecond, 600*time.Millisecond))
 		_ = p.Unlock(ctx)
 	}
 }
-
-// promptly is slow, but for releases.
-type promptly struct{ slow }
-
-func (promptly) Begin(ctx context.Context, _ redlock.Op, _ []string) context.Context { return ctx }
 
 // The period begins when the caller gets the permit, however long ago the attempt was that won its slot.
 func TestPeriodBeginsWithTheReturn(t *testing.T) {
 	testkit.InBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		const period = time.Second
-		stop := promptly{slow{make(chan struct{}), make(chan struct{})}}
+		stop := testkit.NewLatch("", 0)
 		s := newSemaphore(t, testkit.NewRedlock(t, c, redlock.WithTracer(stop)), 1, redlock.WithMinHold(period))
 		other := process(t, c, 1)
 		for _, acquire := range []func(context.Context) (*semaphore.Permit, error){
@@ -147,9 +118,9 @@ func TestPeriodBeginsWithTheReturn(t *testing.T) {
 			},
 		} {
 			go func() {
-				<-stop.got
+				<-stop.Got
 				time.Sleep(period - time.Millisecond)
-				stop.on <- struct{}{}
+				stop.On <- struct{}{}
 			}()
 			p, err := acquire(t.Context())
 			require.NoError(t, err)
@@ -158,7 +129,7 @@ func TestPeriodBeginsWithTheReturn(t *testing.T) {
 			_, err = other.TryAcquire(t.Context())
 			require.ErrorIs(t, err, redlock.ErrTaken)
 			time.Sleep(time.Millisecond)
-			requireNothingLeft(t, c)
+			testkit.RequireNothingLeft(t, c)
 		}
 	})
 }

@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -20,6 +20,62 @@ import (
 	"github.com/seed6c881748/redlock/redlock/semaphore"
 	"github.com/seed6c881748/redlock/test/testkit"
 )
+
+const ttl = testkit.TTL
+
+// process is a semaphore in a process of its own.
+func process(t *testing.T, c *testcluster.Cluster, k int, opts ...redlock.Option) *semaphore.Semaphore {
+	t.Helper()
+	return newSemaphore(t, testkit.NewRedlock(t, c), k, opts...)
+}
+
+func newSemaphore(t *testing.T, r *redlock.Redlock, k int, opts ...redlock.Option) *semaphore.Semaphore {
+	t.Helper()
+	s, err := semaphore.New(r, "jobs", k, ttl, opts...)
+	require.NoError(t, err)
+	return s
+}
+
+// acquire acquires a permit, which must be there.
+func acquire(t *testing.T, s *semaphore.Semaphore) *semaphore.Permit {
+	t.Helper()
+	p, err := s.Acquire(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, p.Err())
+	return p
+}
+
+func acquireAll(t *testing.T, s *semaphore.Semaphore, n int) []*semaphore.Permit {
+	t.Helper()
+	var all []*semaphore.Permit
+	for range n {
+		all = append(all, acquire(t, s))
+	}
+	return all
+}
+
+func unlock(t *testing.T, permits ...*semaphore.Permit) {
+	t.Helper()
+	for _, p := range permits {
+		require.NoError(t, p.Unlock(t.Context()))
+	}
+}
+
+// A call is one of Acquire.
+type call = testkit.Call[*semaphore.Permit]
+
+// taken returns the slots of which any node has a key.
+func taken(t *testing.T, c *testcluster.Cluster) map[string]bool {
+	t.Helper()
+	synctest.Wait()
+	slots := map[string]bool{}
+	for _, n := range c.Nodes {
+		for key := range testkit.Keys(t, n) {
+			slots[key] = true
+		}
+	}
+	return slots
+}
 
 // What no slot could have is an error of New, which names it, and no node is asked.
 func TestNewRefuses(t *testing.T) {
@@ -95,8 +151,8 @@ func TestTexts(t *testing.T) {
 	testkit.InBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		s := process(t, c, 2)
 		held := acquireAll(t, s, 2)
-		next := start(t.Context(), s)
-		require.True(t, next.waits())
+		next := testkit.Start(t.Context(), s.Acquire)
+		require.True(t, next.Waits())
 		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%d"} {
 			assert.Equal(t, `semaphore "jobs": 2 of 2 held in this process, 1 waiting`, fmt.Sprintf(verb, s), verb)
 			lock := fmt.Sprintf(`lock ["jobs#%d"]: held for another 9.898s`, held[0].Slot)
@@ -104,47 +160,11 @@ func TestTexts(t *testing.T) {
 			assert.Equal(t, lock, fmt.Sprintf(verb, *held[0]), verb)
 		}
 		unlock(t, held...)
-		unlock(t, next.got(t))
+		unlock(t, next.Got(t))
 		assert.Equal(t, `semaphore "jobs": 0 of 2 held in this process, 0 waiting`, fmt.Sprint(s))
 		assert.Equal(t, "semaphore: make it with New", fmt.Sprint((*semaphore.Semaphore)(nil)))
 		assert.Equal(t, "semaphore: make it with New", fmt.Sprint(new(semaphore.Semaphore)))
 	})
-}
-
-// However many want a permit in however many processes, there are never more than k, no slot is held
-// twice, and nothing is left in the end.
-func TestNeverMoreThanK(t *testing.T) {
-	for _, k := range []int{1, 3, 8} {
-		testkit.InBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
-			const processes, callers = 4, 6
-			rounds := testkit.Rounds(30, 4)
-			require.NoError(t, c.Slow(0, 2*time.Millisecond))
-			var wg sync.WaitGroup
-			var g gauge
-			began := time.Now()
-			for range processes {
-				s := process(t, c, k)
-				for range callers {
-					wg.Go(func() {
-						for range rounds {
-							p, err := s.Acquire(t.Context())
-							if err != nil {
-								t.Error(err)
-								return
-							}
-							g.hold(t, p, testkit.Between(rand.New(rand.NewPCG(rand.Uint64(), 0)), 0, 40*time.Millisecond))
-						}
-					})
-				}
-			}
-			wg.Wait()
-			assert.Equal(t, k, g.most)
-			share := g.used.Seconds() / (time.Since(began).Seconds() * float64(k))
-			assert.Greater(t, share, 0.5, "of the slots' time is in use")
-			time.Sleep(time.Second)
-			requireNothingLeft(t, c)
-		})
-	}
 }
 
 // A permit that nobody contends costs one round trip, and what a lock costs: one request to each node, and
@@ -190,23 +210,23 @@ func TestAnotherKInOtherProcesses(t *testing.T) {
 		}
 		slices.Sort(slots)
 		assert.Equal(t, []int{0, 1, 2, 3}, slots)
-		small, large := start(t.Context(), old), start(t.Context(), grown)
-		assert.True(t, small.waits() && large.waits(), "there are four")
+		small, large := testkit.Start(t.Context(), old.Acquire), testkit.Start(t.Context(), grown.Acquire)
+		assert.True(t, small.Waits() && large.Waits(), "there are four")
 
 		// The slots 2 and 3 are for those who know of them.
 		unlock(t, all[2])
-		assert.GreaterOrEqual(t, large.got(t).Slot, 2)
-		assert.True(t, small.waits(), "three of four are in use, the two that it knows of among them")
+		assert.GreaterOrEqual(t, large.Got(t).Slot, 2)
+		assert.True(t, small.Waits(), "three of four are in use, the two that it knows of among them")
 		unlock(t, all[0])
-		assert.Less(t, small.got(t).Slot, 2)
+		assert.Less(t, small.Got(t).Slot, 2)
 
 		// Of those who have the small k there are two at most, whatever the others still hold.
-		next := start(t.Context(), old)
+		next := testkit.Start(t.Context(), old.Acquire)
 		unlock(t, all[3])
-		assert.True(t, next.waits(), "what drains is no permit of theirs")
-		unlock(t, small.permit)
-		unlock(t, next.got(t), large.permit, all[1])
-		requireNothingLeft(t, c)
+		assert.True(t, next.Waits(), "what drains is no permit of theirs")
+		unlock(t, small.Held)
+		unlock(t, next.Got(t), large.Held, all[1])
+		testkit.RequireNothingLeft(t, c)
 	})
 }
 
@@ -220,7 +240,7 @@ func TestDoThatCannotBegin(t *testing.T) {
 		require.ErrorIs(t, err, redlock.ErrMaxHold)
 		require.ErrorIs(t, err, redlock.ErrNotAcquired)
 		time.Sleep(soon)
-		requireNothingLeft(t, c)
+		testkit.RequireNothingLeft(t, c)
 	})
 }
 
@@ -241,7 +261,13 @@ func TestDo(t *testing.T) {
 		require.ErrorIs(t, err, failure)
 		require.NotErrorIs(t, err, redlock.ErrLost)
 		require.NotErrorIs(t, err, redlock.ErrNotAcquired)
-		requireNothingLeft(t, c)
+		testkit.RequireNothingLeft(t, c)
+
+		require.ErrorIs(t, s.Do(t.Context(), func(ctx context.Context, p *semaphore.Permit) error {
+			require.NoError(t, c.Del(p.Resources()[0]))
+			<-ctx.Done()
+			return nil
+		}), redlock.ErrLost)
 
 		p := acquire(t, s)
 		require.ErrorContains(t, p.Do(t.Context(), nil), "nil function")
@@ -252,27 +278,7 @@ func TestDo(t *testing.T) {
 		assert.PanicsWithValue(t, "panic", func() {
 			_ = s.Do(t.Context(), func(context.Context, *semaphore.Permit) error { panic("panic") })
 		})
-		requireNothingLeft(t, c)
-	})
-}
-
-// Who has lost a permit hears of it, and its slot is there for others.
-func TestLostPermit(t *testing.T) {
-	testkit.InBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		s, other := process(t, c, 1), process(t, c, 1)
-		began := time.Now()
-		err := s.Do(t.Context(), func(ctx context.Context, _ *semaphore.Permit) error {
-			require.NoError(t, c.Del("jobs#0"))
-			p, err := other.Acquire(ctx)
-			require.NoError(t, err)
-			<-ctx.Done()
-			require.ErrorIs(t, context.Cause(ctx), redlock.ErrLost)
-			require.NoError(t, p.Err())
-			return p.Unlock(ctx)
-		})
-		require.ErrorIs(t, err, redlock.ErrLost)
-		assert.Less(t, time.Since(began), ttl)
-		requireNothingLeft(t, c)
+		testkit.RequireNothingLeft(t, c)
 	})
 }
 
@@ -375,5 +381,81 @@ func TestOldestWaitIsThatOfACaller(t *testing.T) {
 		require.InDelta(t, 11, r.Stats().OldestWait.Seconds(), 0.5)
 		wg.Wait()
 		unlock(t, p)
+	})
+}
+
+// One who waits for a permit waits for all of them. About one makes room all the same, and not all of them; whoever
+// waits is served in the end.
+func TestAboutAsManyMakeRoomAsWait(t *testing.T) {
+	const k, processes, waiting = 12, 3, 2
+	for _, within := range []bool{true, false} { // The callers wait in a process that has permits, or in one of their own.
+		testkit.InBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+			rs := make([]*redlock.Redlock, processes)
+			for i := range rs {
+				rs[i] = testkit.NewRedlock(t, c)
+			}
+			rounds, made := testkit.Rounds(20, 3), atomic.Int64{}
+			for range rounds {
+				round, end := context.WithCancel(t.Context())
+				for _, r := range rs {
+					for _, p := range acquireAll(t, newSemaphore(t, r, k), k/processes) {
+						kept := p.KeepAlive(round)
+						go func() {
+							select {
+							case <-p.Wanted():
+								made.Add(1)
+								time.Sleep(500 * time.Millisecond) // It brings its work to an end.
+							case <-kept.Done():
+							}
+							assert.NoError(t, p.Unlock(context.WithoutCancel(round)))
+						}()
+					}
+				}
+				synctest.Wait()
+				s := process(t, c, k)
+				if within {
+					s = newSemaphore(t, rs[0], k)
+				}
+				calls := [waiting]*call{testkit.Start(t.Context(), s.Acquire), testkit.Start(t.Context(), s.Acquire)}
+				for _, call := range calls {
+					unlock(t, call.Got(t))
+				}
+				time.Sleep(ttl)
+				end()
+				time.Sleep(100 * time.Millisecond)
+				testkit.RequireNothingLeft(t, c)
+			}
+			t.Logf("%d made room for %d", made.Load(), rounds*waiting)
+			assert.GreaterOrEqual(t, made.Load(), int64(rounds*waiting)/2, "one may serve both, one after the other")
+			assert.LessOrEqual(t, made.Load(), int64(rounds*waiting*3))
+		})
+	}
+}
+
+// Whoever looks at the channel again and again, while somebody waits, draws no more lots by that.
+func TestLooksDrawNoLots(t *testing.T) {
+	testkit.InBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		const k = 20
+		s := process(t, c, k)
+		held := acquireAll(t, s, k)
+		next := testkit.Start(t.Context(), s.Acquire)
+		time.Sleep(time.Second)
+		wanted := func() (n int) {
+			for _, p := range held {
+				select {
+				case <-p.Wanted():
+					n++
+				default:
+				}
+			}
+			return n
+		}
+		before := wanted()
+		for range 100 {
+			after := wanted()
+			require.Equal(t, before, after)
+		}
+		unlock(t, held...)
+		unlock(t, next.Got(t))
 	})
 }

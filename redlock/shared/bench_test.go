@@ -4,12 +4,8 @@ import (
 	"context"
 	"fmt"
 	"regexp"
-	"slices"
 	"strconv"
-	"sync"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
@@ -57,55 +53,6 @@ func BenchmarkServers(b *testing.B) {
 	require.NoError(b, err)
 	measure(b, c, "reader among others", read)
 	require.NoError(b, one.Unlock(context.Background()))
-}
-
-// 64 readers in 4 clients never pause, each with 10 ms of work; how long a writer waits, which has 1 ms.
-func BenchmarkWriterAmongReaders(b *testing.B) {
-	const work = 10 * time.Millisecond
-	c, err := testcluster.StartServers(5)
-	require.NoError(b, err)
-	b.Cleanup(func() { _ = c.Close() })
-	ctx, end := context.WithCancel(b.Context())
-	var readers sync.WaitGroup
-	var reads atomic.Int64
-	mutex := func() *shared.Mutex {
-		r := testkit.NewOver(b, testkit.ServerNodes(c), redlock.WithNodeTimeout(testkit.Patient))
-		m, no := shared.New(r, "name", testkit.TTL)
-		require.NoError(b, no)
-		return m
-	}
-	for range 4 {
-		m := mutex()
-		for range 16 {
-			readers.Go(func() {
-				for ctx.Err() == nil {
-					_ = m.RDo(ctx, func(context.Context, *shared.Reader) error {
-						reads.Add(1)
-						time.Sleep(work)
-						return nil
-					})
-				}
-			})
-		}
-	}
-	m := mutex()
-	var waits []time.Duration
-	before, began := reads.Load(), time.Now()
-	for b.Loop() {
-		time.Sleep(work)
-		start := time.Now()
-		require.NoError(b, m.Do(ctx, func(context.Context, *redlock.Lock) error {
-			waits = append(waits, time.Since(start))
-			time.Sleep(time.Millisecond)
-			return nil
-		}))
-	}
-	b.ReportMetric(float64(reads.Load()-before)/time.Since(began).Seconds(), "reads/s")
-	slices.Sort(waits)
-	b.ReportMetric(waits[len(waits)/2].Seconds()*1e3, "ms-waited")
-	b.ReportMetric(waits[len(waits)-1].Seconds()*1e3, "ms-longest")
-	end()
-	readers.Wait()
 }
 
 // measure reports how long an operation takes, and the time that it takes of a server's processor.

@@ -143,20 +143,14 @@ func ExampleMutex_RDo() {
 
 // The last reader of a process that unlocks releases what they share.
 func ExampleReader_Unlock() {
-	rd, err := newMutexOf("list").RLock(ctx)
-	if err != nil {
-		log.Fatal(err)
-	}
+	rd := readerOf("list")
 	fmt.Println(rd.Unlock(ctx), rd.Unlock(ctx))
 	// Output: <nil> <nil>
 }
 
 // Err asks no node: it is for the last moment before something that must not happen beside a writer.
 func ExampleReader_Err() {
-	rd, err := newMutexOf("stock").RLock(ctx)
-	if err != nil {
-		log.Fatal(err)
-	}
+	rd := readerOf("stock")
 	fmt.Println(rd.Err())
 	if err := rd.Unlock(ctx); err != nil {
 		log.Fatal(err)
@@ -169,10 +163,7 @@ func ExampleReader_Err() {
 
 // Until moves on as long as a quorum of nodes answers.
 func ExampleReader_Until() {
-	rd, err := newMutexOf("map").RLock(ctx)
-	if err != nil {
-		log.Fatal(err)
-	}
+	rd := readerOf("map")
 	defer rd.Unlock(ctx)
 	fmt.Println(time.Until(rd.Until()) > 9*time.Second)
 	// Output: true
@@ -180,10 +171,7 @@ func ExampleReader_Until() {
 
 // Work that goes on beyond a function ends when the reader does.
 func ExampleReader_Context() {
-	rd, err := newMutexOf("stream").RLock(ctx)
-	if err != nil {
-		log.Fatal(err)
-	}
+	rd := readerOf("stream")
 	work := rd.Context(ctx)
 	fmt.Println(work.Err(), rd.Until().After(time.Now()))
 	if err := rd.Unlock(ctx); err != nil {
@@ -233,4 +221,12 @@ func newMutexOf(name string, opts ...redlock.Option) *shared.Mutex {
 		log.Fatal(err)
 	}
 	return m
+}
+
+func readerOf(name string) *shared.Reader {
+	rd, err := newMutexOf(name).RLock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	return rd
 }

@@ -2,8 +2,10 @@ package shared_test
 
 import (
 	"context"
+	"math/rand/v2"
+	"slices"
+	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -31,9 +33,7 @@ func TestContextsEndInTime(t *testing.T) {
 		require.NoError(t, second.Err(), "it is extended")
 		third := rlock(t, m)
 		one, other := second.Context(t.Context()), third.Context(t.Context())
-		for _, n := range c.Nodes[:2] {
-			require.NoError(t, n.Stop())
-		}
+		require.NoError(t, c.First(2).Stop())
 		until := second.Until()
 		assert.Equal(t, until, third.Until())
 		for _, within := range []context.Context{one, other} {
@@ -59,9 +59,7 @@ func TestContextsEndInTime(t *testing.T) {
 			require.ErrorIs(t, waits, redlock.ErrNotAcquired)
 			require.NotErrorIs(t, waits, redlock.ErrTaken)
 		}
-		for _, n := range c.Nodes[:2] {
-			require.NoError(t, n.Restart(false))
-		}
+		require.NoError(t, c.First(2).Restart(false))
 		time.Sleep(ttl)
 		unlock(t, rlock(t, m))
 		unlock(t, lock(t, m))
@@ -85,12 +83,12 @@ func TestLimits(t *testing.T) {
 		unlock(t, first, second, third)
 
 		held := rlock(t, process(t, c))
-		w := start(t.Context(), m.Lock)
+		w := testkit.Start(t.Context(), m.Lock)
 		time.Sleep(5 * time.Minute) // The turnstile's lock has no max hold.
 		_, err := m.TryRLock(t.Context())
 		require.ErrorIs(t, err, redlock.ErrTaken)
 		unlock(t, held)
-		unlock(t, w.got(t))
+		unlock(t, w.Got(t))
 	})
 }
 
@@ -120,40 +118,6 @@ func TestAMinorityThatHangs(t *testing.T) {
 	})
 }
 
-// A node that has lost a reader's key gets it back with an extension. With quarantine, nodes that have lost it let in no
-// writer, though they are a quorum.
-func TestNodesThatForget(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := testcluster.RunBubble(t, 3)
-		r := testkit.NewRedlock(t, c, redlock.WithQuarantine(ttl))
-		other := testkit.NewRedlock(t, c, redlock.WithQuarantine(ttl))
-		require.NoError(t, r.Admit(t.Context(), testkit.Names(c)...))
-		m := newMutex(t, r)
-		rd := rlock(t, m)
-		require.NoError(t, c.Nodes[0].Restart(false))
-		time.Sleep(3 * ttl)
-		for slot, nodes := range slots(t, c) {
-			assert.Equal(t, 3, nodes, slot)
-		}
-		unlock(t, rd)
-
-		rd = rlock(t, m)
-		within := rd.Context(t.Context())
-		w := start(t.Context(), newMutex(t, other).Lock)
-		require.True(t, w.waits())
-		for _, n := range c.Nodes[:2] {
-			require.NoError(t, n.Restart(false))
-		}
-		<-within.Done()
-		require.Error(t, rd.Err())
-		require.True(t, w.waits())
-		lost := time.Now()
-		writer := w.got(t)
-		assert.GreaterOrEqual(t, w.at, lost)
-		unlock(t, writer)
-	})
-}
-
 // What one node alone has of the turnstile, as a dead writer may leave there, is no writer; what a quorum has is one.
 func TestALookTakesAQuorum(t *testing.T) {
 	testkit.InBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
@@ -173,5 +137,113 @@ func TestALookTakesAQuorum(t *testing.T) {
 		time.Sleep(time.Second)
 		_, err = m.TryRLock(t.Context())
 		require.ErrorIs(t, err, redlock.ErrTaken)
+	})
+}
+
+// A span is a hold, by the clocks of its process.
+type span struct {
+	from, to time.Time
+	writes   bool
+}
+
+// A fleet is processes that read and write, and what they have had.
+type fleet struct {
+	c   *testcluster.Cluster
+	had []span
+	mu  sync.Mutex
+	all sync.WaitGroup
+}
+
+// begin begins a process, and returns what kills it: what it holds stays until its ttl is over.
+func (f *fleet) begin(t *testing.T) (r *redlock.Redlock, kill func()) {
+	t.Helper()
+	r = testkit.NewRedlock(t, f.c, redlock.WithQuarantine(ttl))
+	m := newMutex(t, r)
+	ctx, end := context.WithCancel(t.Context())
+	hold := func(writes bool, until func() time.Time, holds, unlock func() error) {
+		s := span{from: time.Now(), writes: writes}
+		time.Sleep(rand.N(time.Second))
+		if s.to = time.Now(); until().Before(s.to) {
+			s.to = until()
+		}
+		isHeld := holds() == nil
+		f.mu.Lock()
+		f.had = append(f.had, s)
+		f.mu.Unlock()
+		if ctx.Err() == nil && unlock() == nil {
+			assert.True(t, isHeld)
+		}
+	}
+	for range 3 {
+		f.all.Go(func() {
+			for ctx.Err() == nil {
+				if rd, err := m.RLock(ctx); err == nil {
+					hold(false, rd.Until, rd.Err, func() error { return rd.Unlock(ctx) })
+				}
+			}
+		})
+	}
+	f.all.Go(func() {
+		for ctx.Err() == nil {
+			time.Sleep(rand.N(4 * time.Second))
+			if w, err := m.Lock(ctx); err == nil {
+				hold(true, w.Until, w.Err, func() error { return w.Unlock(ctx) })
+			}
+		}
+	})
+	return r, func() {
+		end()
+		_ = r.Close(ctx)
+	}
+}
+
+// Processes are killed, and have slept for some time by their clocks; nodes hang, and restart without their data. No
+// writer has the name beside anybody.
+func TestNobodyBesideAWriter(t *testing.T) {
+	testkit.InBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		require.NoError(t, testkit.NewRedlock(t, c, redlock.WithQuarantine(ttl)).Admit(t.Context(), testkit.Names(c)...))
+		f := &fleet{c: c}
+		var rs [3]*redlock.Redlock
+		var kill [3]func()
+		for p := range rs {
+			rs[p], kill[p] = f.begin(t)
+		}
+		for range testkit.Rounds(300, 12) {
+			time.Sleep(rand.N(ttl))
+			p, n := rand.N(len(rs)), c.Nodes[0] // Always the same: those that abstain are no majority either.
+			switch rand.N(4) {
+			case 0:
+				kill[p]()
+				rs[p], kill[p] = f.begin(t)
+			case 1:
+				testkit.WallOffset(rs[p]).Add(int64(rand.N(2 * ttl)))
+			case 2:
+				require.NoError(t, n.Hang())
+				time.Sleep(rand.N(ttl))
+				require.NoError(t, n.Resume())
+			case 3:
+				require.NoError(t, n.Restart(false))
+			}
+		}
+		for _, end := range kill {
+			end()
+		}
+		f.all.Wait()
+		slices.SortFunc(f.had, func(a, b span) int { return a.from.Compare(b.from) })
+		var written, last time.Time // the latest ends of a writer, and of anybody, that began before
+		var writers int
+		for _, s := range f.had {
+			require.False(t, s.from.Before(written), "beside a writer, at %v", s.from)
+			if s.writes {
+				require.False(t, s.from.Before(last), "a writer beside somebody, at %v", s.from)
+				written, writers = s.to, writers+1
+			}
+			if s.to.After(last) {
+				last = s.to
+			}
+		}
+		t.Logf("%d writers, %d readers", writers, len(f.had)-writers)
+		assert.Greater(t, writers, 10)
+		assert.Greater(t, len(f.had), 200)
 	})
 }

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -16,6 +18,97 @@ import (
 	"github.com/seed6c881748/redlock/redlock/shared"
 	"github.com/seed6c881748/redlock/test/testkit"
 )
+
+const (
+	ttl  = testkit.TTL
+	turn = 10 * time.Millisecond // shared's
+
+	patience = 5 * time.Minute // with what waits for nothing that comes
+)
+
+// process is a Mutex in a process of its own, which is connected.
+func process(t *testing.T, c *testcluster.Cluster, opts ...redlock.Option) *shared.Mutex {
+	t.Helper()
+	return newMutex(t, testkit.NewWarm(t, c), opts...)
+}
+
+func newMutex(t *testing.T, r *redlock.Redlock, opts ...redlock.Option) *shared.Mutex {
+	t.Helper()
+	m, err := shared.New(r, "name", ttl, opts...)
+	require.NoError(t, err)
+	return m
+}
+
+// rlock gets a reader, which may have to wait.
+func rlock(t *testing.T, m *shared.Mutex) *shared.Reader {
+	t.Helper()
+	ctx, end := context.WithTimeout(t.Context(), patience)
+	defer end()
+	rd, err := m.RLock(ctx)
+	require.NoError(t, err)
+	require.NoError(t, rd.Err())
+	return rd
+}
+
+// lock gets a writer, which may have to wait.
+func lock(t *testing.T, m *shared.Mutex) *redlock.Lock {
+	t.Helper()
+	ctx, end := context.WithTimeout(t.Context(), patience)
+	defer end()
+	w, err := m.Lock(ctx)
+	require.NoError(t, err)
+	require.NoError(t, w.Err())
+	return w
+}
+
+// unlock releases readers and writers.
+func unlock(t *testing.T, all ...interface {
+	Unlock(ctx context.Context) error
+},
+) {
+	t.Helper()
+	for _, held := range all {
+		require.NoError(t, held.Unlock(t.Context()))
+	}
+}
+
+// slots returns on how many nodes each resource of the name has a key, once all that is on its way has arrived.
+func slots(t *testing.T, c *testcluster.Cluster) map[string]int {
+	t.Helper()
+	synctest.Wait()
+	found := map[string]int{}
+	for _, n := range c.Nodes {
+		for key := range testkit.Keys(t, n) {
+			found[key]++
+		}
+	}
+	return found
+}
+
+// requests counts the requests that all nodes get from now on.
+func requests(t *testing.T, c *testcluster.Cluster) *atomic.Int64 {
+	t.Helper()
+	var n atomic.Int64
+	for _, node := range c.Nodes {
+		require.NoError(t, node.OnCommand(func(cmd string, _ []string) {
+			if !strings.EqualFold(cmd, "PTTL") { // It goes with the SET of a lock.
+				n.Add(1)
+			}
+		}))
+	}
+	return &n
+}
+
+// all returns the errors of all calls, none of which may get what it wants.
+func all(ctx context.Context, m *shared.Mutex) []error {
+	_, lock := m.Lock(ctx)
+	_, tryLock := m.TryLock(ctx)
+	_, rlock := m.RLock(ctx)
+	_, tryRLock := m.TryRLock(ctx)
+	do := m.Do(ctx, func(context.Context, *redlock.Lock) error { panic("called") })
+	rdo := m.RDo(ctx, func(context.Context, *shared.Reader) error { panic("called") })
+	return []error{lock, tryLock, rlock, tryRLock, do, rdo}
+}
 
 // What no lock could have is an error of New, which names it, and no node is asked.
 func TestNewRefuses(t *testing.T) {
@@ -30,12 +123,9 @@ func TestNewRefuses(t *testing.T) {
 		want string
 	}{
 		{r, "", ttl, nil, "shared: empty name"},
-		{r, "name", 0, nil, `shared "name": redlock: ttl 0s: must be at least 1ms`},
 		{r, "name", time.Millisecond, nil, `shared "name": redlock: ttl 1ms: nothing is left of it after the drift allowance of 2.01ms`},
 		{r, "a__redlock__:b", ttl, nil, `shared "a__redlock__:b": redlock: resource "a__redlock__:b#r#0": keys with "__redlock__:" are reserved`},
-		{r, "name", ttl, []redlock.Option{redlock.WithMinHold(time.Minute)}, `shared "name": redlock: min hold 1m0s: must not exceed the ttl 10s`},
 		{r, "name", ttl, []redlock.Option{redlock.WithPrefix("p")}, `shared "name": redlock: WithPrefix is an option for New`},
-		{r, "name", ttl, []redlock.Option{nil}, `shared "name": redlock: nil Option`},
 		{quarantined, "name", ttl, nil, `shared "name": redlock: ttl 10s`},
 		{nil, "name", ttl, nil, `shared "name": redlock: nil *Redlock`},
 		{new(redlock.Redlock), "name", ttl, nil, `shared "name": redlock: this Redlock is a zero value`},
@@ -63,13 +153,7 @@ func TestCallsOnNothing(t *testing.T) {
 		{made, nil, `redlock: not acquired: shared "name": nil context`},
 		{made, ended, `redlock: not acquired: shared "name": context canceled`},
 	} {
-		_, lock := c.m.Lock(c.ctx)
-		_, tryLock := c.m.TryLock(c.ctx)
-		_, rlock := c.m.RLock(c.ctx)
-		_, tryRLock := c.m.TryRLock(c.ctx)
-		do := c.m.Do(c.ctx, func(context.Context, *redlock.Lock) error { panic("called") })
-		rdo := c.m.RDo(c.ctx, func(context.Context, *shared.Reader) error { panic("called") })
-		for _, err := range []error{lock, tryLock, rlock, tryRLock, do, rdo} {
+		for _, err := range all(c.ctx, c.m) {
 			require.EqualError(t, err, c.want)
 			require.ErrorIs(t, err, redlock.ErrNotAcquired)
 		}
@@ -117,9 +201,7 @@ func TestManyReadersOrOneWriter(t *testing.T) {
 func TestWhatCallsCost(t *testing.T) {
 	testkit.InBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		m := process(t, c)
-		for _, n := range c.Nodes {
-			require.NoError(t, n.Slow(time.Millisecond, time.Millisecond))
-		}
+		require.NoError(t, c.Slow(time.Millisecond, time.Millisecond))
 		n := requests(t, c)
 		cost := func(what string, requests int64, trips int, do func()) {
 			t.Helper()
@@ -153,11 +235,7 @@ func TestNoUpgradeAndNoReentrancy(t *testing.T) {
 		m := process(t, c)
 		refused := func(ctx context.Context) {
 			t.Helper()
-			_, lock := m.Lock(ctx)
-			_, tryLock := m.TryLock(ctx)
-			_, rlock := m.RLock(ctx)
-			_, tryRLock := m.TryRLock(ctx)
-			for _, err := range []error{lock, tryLock, rlock, tryRLock} {
+			for _, err := range all(ctx, m) {
 				require.ErrorIs(t, err, redlock.ErrAlreadyHeld)
 				require.ErrorIs(t, err, redlock.ErrNotAcquired)
 			}
@@ -248,20 +326,10 @@ func TestFences(t *testing.T) {
 			last = most
 			a, b = b, a
 		}
-		assert.NotContains(t, slotsAnd(t, c), testkit.CounterKey("name#t"), "the turnstile has no counter")
-	})
-}
-
-// slotsAnd returns all keys of the nodes.
-func slotsAnd(t *testing.T, c *testcluster.Cluster) []string {
-	t.Helper()
-	var all []string
-	for _, n := range c.Nodes {
-		keys, err := n.Keys()
-		require.NoError(t, err)
-		for key := range keys {
-			all = append(all, key)
+		for _, n := range c.Nodes {
+			keys, err := n.Keys()
+			require.NoError(t, err)
+			assert.NotContains(t, keys, testkit.CounterKey("name#t"), "the turnstile has no counter")
 		}
-	}
-	return all
+	})
 }

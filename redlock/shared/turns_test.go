@@ -3,7 +3,6 @@ package shared_test
 import (
 	"context"
 	"math/rand/v2"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -23,41 +22,41 @@ func TestWhoeverCameFirst(t *testing.T) {
 	testkit.InBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		a, b := process(t, c), process(t, c)
 		first := rlock(t, a)
-		w1 := start(t.Context(), a.Lock)
-		require.True(t, w1.waits())
+		w1 := testkit.Start(t.Context(), a.Lock)
+		require.True(t, w1.Waits())
 		_, err := a.TryRLock(t.Context())
 		require.ErrorIs(t, err, redlock.ErrTaken, "in the writer's process, at once")
 		time.Sleep(turn)
-		var readers []*call[*shared.Reader]
+		var readers []*testkit.Call[*shared.Reader]
 		for _, m := range []*shared.Mutex{a, b, a, b} {
 			_, err := m.TryRLock(t.Context())
 			require.ErrorIs(t, err, redlock.ErrTaken)
-			rd := start(t.Context(), m.RLock)
-			require.True(t, rd.waits())
+			rd := testkit.Start(t.Context(), m.RLock)
+			require.True(t, rd.Waits())
 			readers = append(readers, rd)
 		}
 		time.Sleep(turn) // Who comes at the same instant is in no order.
-		w2 := start(t.Context(), b.Lock)
-		require.True(t, w2.waits())
+		w2 := testkit.Start(t.Context(), b.Lock)
+		require.True(t, w2.Waits())
 
 		unlock(t, first)
-		w := w1.got(t)
+		w := w1.Got(t)
 		for _, rd := range readers {
-			require.True(t, rd.waits())
+			require.True(t, rd.Waits())
 		}
 		unlock(t, w)
 		for _, rd := range readers {
-			rd.got(t)
+			rd.Got(t)
 		}
-		require.True(t, w2.waits())
+		require.True(t, w2.Waits())
 		time.Sleep(turn)
-		late := start(t.Context(), b.RLock)
-		require.True(t, late.waits())
+		late := testkit.Start(t.Context(), b.RLock)
+		require.True(t, late.Waits())
 		for _, rd := range readers {
-			unlock(t, rd.held)
+			unlock(t, rd.Held)
 		}
-		unlock(t, w2.got(t))
-		unlock(t, late.got(t))
+		unlock(t, w2.Got(t))
+		unlock(t, late.Got(t))
 		require.Empty(t, slots(t, c))
 	})
 }
@@ -67,9 +66,7 @@ func TestWhoeverCameFirst(t *testing.T) {
 func TestReadersWhoNeverPause(t *testing.T) {
 	const work = 100 * time.Millisecond
 	testkit.InBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		for _, n := range c.Nodes {
-			require.NoError(t, n.Slow(0, time.Millisecond))
-		}
+		require.NoError(t, c.Slow(0, time.Millisecond))
 		ctx, end := context.WithCancel(t.Context())
 		var readers sync.WaitGroup
 		var reads [4]int
@@ -126,11 +123,11 @@ func TestTheDead(t *testing.T) {
 		testkit.TryLock(t, dead, []string{"name#r#7"}, ttl)
 		m := process(t, c)
 		began := time.Now()
-		w := start(t.Context(), m.Lock)
-		require.True(t, w.waits())
-		unlock(t, w.got(t))
-		assert.LessOrEqual(t, w.at.Sub(began), ttl+50*time.Millisecond)
-		assert.Greater(t, w.at.Sub(began), testkit.Validity(ttl))
+		w := testkit.Start(t.Context(), m.Lock)
+		require.True(t, w.Waits())
+		unlock(t, w.Got(t))
+		assert.LessOrEqual(t, w.At.Sub(began), ttl+50*time.Millisecond)
+		assert.Greater(t, w.At.Sub(began), testkit.Validity(ttl))
 
 		testkit.TryLock(t, dead, []string{"name#r#7"}, ttl)
 		for range 100 {
@@ -158,28 +155,26 @@ func TestAWriterKeepsItsPlace(t *testing.T) {
 	testkit.InBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		a, b := process(t, c), process(t, c)
 		first := rlock(t, a)
-		w := start(t.Context(), b.Lock)
-		require.True(t, w.waits())
+		w := testkit.Start(t.Context(), b.Lock)
+		require.True(t, w.Waits())
 		time.Sleep(time.Minute)
-		late := start(t.Context(), a.RLock)
-		require.True(t, late.waits())
+		late := testkit.Start(t.Context(), a.RLock)
+		require.True(t, late.Waits())
 		for _, n := range c.Nodes {
 			assert.LessOrEqual(t, testkit.Keys(t, n)["name#t"].TTL, 2*time.Second, "should it die, it is gone soon")
 		}
-		for _, n := range c.Nodes {
-			require.NoError(t, n.Del("name#t"))
-		}
+		require.NoError(t, c.Del("name#t"))
 		time.Sleep(time.Minute)
-		if !late.waits() { // It may have come first to the free turnstile, and has joined what its process has.
-			unlock(t, late.got(t))
+		if !late.Waits() { // It may have come first to the free turnstile, and has joined what its process has.
+			unlock(t, late.Got(t))
 		}
-		later := start(t.Context(), a.RLock)
-		require.True(t, later.waits(), "the writer is back")
+		later := testkit.Start(t.Context(), a.RLock)
+		require.True(t, later.Waits(), "the writer is back")
 		unlock(t, first)
-		unlock(t, w.got(t))
-		unlock(t, later.got(t))
-		if late.got(t).Err() == nil {
-			unlock(t, late.held)
+		unlock(t, w.Got(t))
+		unlock(t, later.Got(t))
+		if late.Got(t).Err() == nil {
+			unlock(t, late.Held)
 		}
 		require.Empty(t, slots(t, c))
 	})
@@ -192,31 +187,29 @@ func TestGivingUp(t *testing.T) {
 		w := lock(t, a)
 		ctx, end := context.WithTimeout(t.Context(), time.Second)
 		defer end()
-		gone := start(ctx, b.RLock)
-		stays := start(t.Context(), b.RLock)
-		writer := start(ctx, b.Lock)
-		require.True(t, stays.waits())
-		for _, err := range []error{func() error { <-gone.done; return gone.err }(), func() error { <-writer.done; return writer.err }()} {
+		gone := testkit.Start(ctx, b.RLock)
+		stays := testkit.Start(t.Context(), b.RLock)
+		writer := testkit.Start(ctx, b.Lock)
+		require.True(t, stays.Waits())
+		for _, err := range []error{gone.Failed(t), writer.Failed(t)} {
 			require.ErrorIs(t, err, context.DeadlineExceeded)
 			require.ErrorIs(t, err, redlock.ErrTaken)
 			require.ErrorIs(t, err, redlock.ErrNotAcquired)
 		}
-		require.True(t, stays.waits())
+		require.True(t, stays.Waits())
 		unlock(t, w)
-		unlock(t, stays.got(t))
+		unlock(t, stays.Got(t))
 		require.Empty(t, slots(t, c))
 
 		// What is won for nobody goes back, whenever they go.
-		for _, n := range c.Nodes {
-			require.NoError(t, n.Slow(time.Millisecond, time.Millisecond))
-		}
+		require.NoError(t, c.Slow(time.Millisecond, time.Millisecond))
 		for d := range 12 {
 			time.Sleep(time.Second)
 			ctx, end := context.WithTimeout(t.Context(), time.Duration(d)*500*time.Microsecond)
-			calls := []*call[*shared.Reader]{start(ctx, a.RLock), start(ctx, a.TryRLock)}
+			calls := []*testkit.Call[*shared.Reader]{testkit.Start(ctx, a.RLock), testkit.Start(ctx, a.TryRLock)}
 			for _, call := range calls {
-				if <-call.done; call.err == nil {
-					unlock(t, call.held)
+				if call.Failed(t) == nil {
+					unlock(t, call.Held)
 				}
 			}
 			end()
@@ -226,41 +219,20 @@ func TestGivingUp(t *testing.T) {
 	})
 }
 
-// slow has a call that has got a slot return only when the test says so, and a release take its time before it begins.
-type slow struct{ got, on chan struct{} }
-
-func (slow) Begin(ctx context.Context, op redlock.Op, _ []string) context.Context {
-	if op == redlock.OpUnlock {
-		time.Sleep(time.Second)
-	}
-	return ctx
-}
-
-func (l slow) End(_ context.Context, e redlock.Event) {
-	if e.Kind == redlock.EventAcquired && strings.HasPrefix(e.Resources[0], "name#r") {
-		l.got <- struct{}{}
-		<-l.on
-	}
-}
-
-func (slow) Wants(context.Context, redlock.EventKind) bool { return false }
-
-func (slow) Event(context.Context, redlock.Event) {}
-
 // A slot that was won when the last caller has just given up is given back, also if Close comes before that, and whatever
 // the min hold; and one that comes meanwhile has a way in of its own.
 func TestSlotThatIsWonForNobody(t *testing.T) {
 	testkit.InBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		stop := slow{make(chan struct{}), make(chan struct{})}
+		stop := testkit.NewLatch("name#r", time.Second)
 		r := testkit.NewRedlock(t, c, redlock.WithTracer(stop))
 		m := newMutex(t, r, redlock.WithMinHold(5*time.Second))
 		for _, goOn := range []func(){
 			func() {
-				next := start(t.Context(), m.RLock)
-				<-stop.got
-				stop.on <- struct{}{}
-				stop.on <- struct{}{}
-				unlock(t, next.got(t))
+				next := testkit.Start(t.Context(), m.RLock)
+				<-stop.Got
+				stop.On <- struct{}{}
+				stop.On <- struct{}{}
+				unlock(t, next.Got(t))
 				time.Sleep(5 * time.Second)
 				require.Empty(t, slots(t, c))
 			},
@@ -268,17 +240,16 @@ func TestSlotThatIsWonForNobody(t *testing.T) {
 				closed := make(chan error)
 				go func() { closed <- r.Close(context.WithoutCancel(t.Context())) }()
 				synctest.Wait()
-				stop.on <- struct{}{}
+				stop.On <- struct{}{}
 				require.NoError(t, <-closed)
 				testkit.RequireNoKeys(t, c)
 			},
 		} {
 			ctx, cancel := context.WithCancel(t.Context())
-			waiting := start(ctx, m.RLock)
-			<-stop.got
+			waiting := testkit.Start(ctx, m.RLock)
+			<-stop.Got
 			cancel()
-			<-waiting.done
-			require.ErrorIs(t, waiting.err, context.Canceled)
+			require.ErrorIs(t, waiting.Failed(t), context.Canceled)
 			goOn()
 		}
 	})
@@ -290,20 +261,20 @@ func TestTurnsKeepTheOrder(t *testing.T) {
 		const long = 900 * time.Millisecond // More than the turnstile's lock could take.
 		a, b := process(t, c, redlock.WithTurn(long)), process(t, c, redlock.WithTurn(long))
 		first := lock(t, a)
-		second := start(t.Context(), a.Lock)
-		require.True(t, second.waits())
-		rd := start(t.Context(), b.RLock)
-		require.True(t, rd.waits())
+		second := testkit.Start(t.Context(), a.Lock)
+		require.True(t, second.Waits())
+		rd := testkit.Start(t.Context(), b.RLock)
+		require.True(t, rd.Waits())
 		time.Sleep(turn)
-		third := start(t.Context(), a.Lock)
-		require.True(t, third.waits())
+		third := testkit.Start(t.Context(), a.Lock)
+		require.True(t, third.Waits())
 
 		unlock(t, first)
-		holder := second.got(t)
+		holder := second.Got(t)
 		assert.Equal(t, first.Holder(), holder.Holder(), "it was passed on")
 		unlock(t, holder)
-		unlock(t, rd.got(t))
-		holder = third.got(t)
+		unlock(t, rd.Got(t))
+		holder = third.Got(t)
 		assert.NotEqual(t, first.Holder(), holder.Holder())
 		unlock(t, holder)
 		require.Empty(t, slots(t, c))
@@ -322,11 +293,11 @@ func TestMoreProcessesThanSlots(t *testing.T) {
 		more := newMutex(t, r)
 		_, err := more.TryRLock(t.Context())
 		require.ErrorIs(t, err, redlock.ErrTaken)
-		waits := start(t.Context(), more.RLock)
-		require.True(t, waits.waits())
+		waits := testkit.Start(t.Context(), more.RLock)
+		require.True(t, waits.Waits())
 		time.Sleep(time.Minute)
 		unlock(t, held[13])
-		unlock(t, waits.got(t))
+		unlock(t, waits.Got(t))
 	})
 }
 
@@ -337,15 +308,15 @@ func TestClose(t *testing.T) {
 		m := newMutex(t, r)
 		rd := rlock(t, m)
 		within := rd.Context(t.Context())
-		w := start(t.Context(), m.Lock)
-		require.True(t, w.waits())
+		w := testkit.Start(t.Context(), m.Lock)
+		require.True(t, w.Waits())
 		time.Sleep(time.Second)
-		late := start(t.Context(), m.RLock)
-		require.True(t, late.waits())
+		late := testkit.Start(t.Context(), m.RLock)
+		require.True(t, late.Waits())
 		closed := make(chan error)
 		go func() { closed <- r.Close(context.WithoutCancel(t.Context())) }()
 		synctest.Wait()
-		for _, err := range []error{func() error { <-w.done; return w.err }(), func() error { <-late.done; return late.err }()} {
+		for _, err := range []error{w.Failed(t), late.Failed(t)} {
 			require.ErrorIs(t, err, redlock.ErrClosed)
 			require.ErrorIs(t, err, redlock.ErrNotAcquired)
 		}
@@ -354,11 +325,31 @@ func TestClose(t *testing.T) {
 		unlock(t, rd)
 		require.NoError(t, <-closed)
 		require.Empty(t, slots(t, c))
-		_, err := m.TryRLock(t.Context())
-		require.ErrorIs(t, err, redlock.ErrClosed)
-		_, err = m.RLock(t.Context())
-		require.ErrorIs(t, err, redlock.ErrClosed)
-		_, err = m.Lock(t.Context())
-		require.ErrorIs(t, err, redlock.ErrClosed)
+		for _, err := range all(t.Context(), m) {
+			require.ErrorIs(t, err, redlock.ErrClosed)
+		}
+	})
+}
+
+// The turnstile's label says whether a writer stands there. So it is not passed on within a process, under the label of
+// the first, whatever options say: other processes would not see the writer, and keep it out for ever.
+func TestTurnstileIsNotPassedOn(t *testing.T) {
+	testkit.InBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		a := process(t, c, redlock.WithTurn(500*time.Millisecond))
+		b, other := process(t, c), process(t, c)
+		w := lock(t, b)
+		time.Sleep(2 * turn)
+		rd := testkit.Start(t.Context(), a.RLock)
+		require.True(t, rd.Waits())
+		next := testkit.Start(t.Context(), a.Lock)
+		require.True(t, next.Waits())
+		unlock(t, w)
+		first := rd.Got(t)
+		require.True(t, next.Waits())
+		time.Sleep(2 * turn)
+		_, err := other.TryRLock(t.Context())
+		require.ErrorIs(t, err, redlock.ErrTaken, "a writer waits")
+		unlock(t, first)
+		unlock(t, next.Got(t))
 	})
 }

@@ -1,6 +1,0 @@
-package testcluster
-
-import "syscall"
-
-// errConnReset is what a read from a reset TCP connection fails with.
-const errConnReset = syscall.WSAECONNRESET
