@@ -1,4 +1,4 @@
-package apicheck
+package repository
 
 import (
 	"go/ast"
@@ -6,7 +6,6 @@ import (
 	"go/doc/comment"
 	"go/parser"
 	"go/token"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,54 +16,23 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// withoutExample says which functions and methods have no example, by their names for examples,
-// and why. All others have one that is run.
-var withoutExample = map[string]map[string]string{
-	"redlock": {
-		"Lock_Format":           "fmt calls it",
-		"Node_Format":           "fmt calls it",
-		"Node_MarshalText":      "encoding/json calls it",
-		"NodeStats_MarshalJSON": "encoding/json calls it",
-		"PoolFunc_GetContext":   "the library calls it; see ExamplePoolFunc",
-		"QuorumError_Error":     "fmt calls it",
-		"QuorumError_Is":        "errors.Is calls it",
-		"QuorumError_Unwrap":    "errors.Is calls it",
-		"Redlock_Format":        "fmt calls it",
-		"SetDifference_String":  "fmt calls it",
-		"Vote_String":           "fmt calls it",
-	},
-	"redlock/election": {
-		"Election_Format": "fmt calls it",
-		"Term_Format":     "fmt calls it",
-	},
-	"redlock/semaphore": {
-		"Semaphore_Format": "fmt calls it",
-	},
-	"redlock/shared": {
-		"Mutex_Format":  "fmt calls it",
-		"Reader_Format": "fmt calls it",
-	},
-	"redlock/stored": {
-		"Marker_String": "fmt calls it",
-	},
-	"redlock/redlockcheck": {
-		"Finding_String":    "fmt calls it",
-		"NodeReport_String": "fmt calls it",
-		"Report_String":     "fmt calls it",
-		"Verdict_String":    "fmt calls it",
-	},
+// withoutExample are the methods that fmt, errors and encoding/json call, and so have no example: by the ends of their
+// names for examples. All other functions and methods have one that is run.
+var withoutExample = []string{
+	"_Format", "_String", "_Error", "_Is", "_Unwrap", "_MarshalText", "_MarshalJSON",
+	"PoolFunc_GetContext", // The library calls it; see ExamplePoolFunc.
 }
 
 func TestEverythingHasAnExample(t *testing.T) {
 	for _, folder := range folders {
 		t.Run(folder, func(t *testing.T) {
-			var without []string
 			for name, examples := range callables(packageIn(t, folder)) {
-				if !slices.ContainsFunc(examples, func(e *doc.Example) bool { return e.Output != "" || e.EmptyOutput }) {
-					without = append(without, name)
+				isRun := slices.ContainsFunc(examples, func(e *doc.Example) bool { return e.Output != "" || e.EmptyOutput })
+				excused := slices.ContainsFunc(withoutExample, func(end string) bool { return strings.HasSuffix(name, end) })
+				if !isRun && !excused {
+					t.Errorf("%s has no example, or one without output, which is not run", name)
 				}
 			}
-			assert.ElementsMatch(t, slices.Collect(maps.Keys(withoutExample[folder])), without, "one without output is not run")
 		})
 	}
 }
@@ -100,8 +68,9 @@ func packageIn(t *testing.T, folder string) *doc.Package {
 	return pkg
 }
 
-// What the documentation of a package shows as code is in its example_test.go, and so is run. In
-// place of addresses, an example has nodes in memory. Its "go get" is run by test/publish.
+// What the documentation of a package shows as code is in its example_test.go, and so is run. In place of addresses, an
+// example has nodes in memory. Its "go get" is run by
+// TestATestBuildsAfterGoGetOfRedlocktest.
 func TestTheCodeInPackageDocumentationIsRun(t *testing.T) {
 	for _, folder := range folders {
 		text, err := os.ReadFile(filepath.Join(root, folder, "example_test.go"))

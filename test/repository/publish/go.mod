@@ -1,4 +1,4 @@
-module github.com/seed6c881748/redlock/test/publish
+module github.com/seed6c881748/redlock/test/repository/publish
 
 go 1.25.0
 
@@ -15,4 +15,4 @@ require (
 	github.com/yuin/gopher-lua v1.1.1 // indirect
 )
 
-replace github.com/seed6c881748/redlock => ../../
+replace github.com/seed6c881748/redlock => ../../../

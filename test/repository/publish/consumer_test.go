@@ -1,15 +1,11 @@
 package main
 
 import (
-	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"runtime"
-	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -17,15 +13,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
-	"github.com/seed6c881748/redlock/test/tables"
 )
 
 const (
-	repo    = "../.."
+	repo    = "../../.."
 	version = "v0.1.0"
 )
-
-var update = flag.Bool("update", false, "write docs/generated/footprint.md")
 
 // No two tests run at the same time: what they do is to compile, and the go command uses all cores by itself.
 
@@ -92,16 +85,6 @@ func (c consumer) run(name string, args ...string) string {
 	out, err := cmd.CombinedOutput()
 	require.NoError(c.t, err, "%s: %s", cmd, out)
 	return string(out)
-}
-
-// size builds the program, and returns its size in bytes.
-func (c consumer) size(flags ...string) int64 {
-	c.t.Helper()
-	program := filepath.Join(c.dir, "program.exe")
-	c.run("go", slices.Concat([]string{"build", "-o", program}, flags, []string{"."})...)
-	info, err := os.Stat(program)
-	require.NoError(c.t, err)
-	return info.Size()
 }
 
 var (
@@ -198,10 +181,10 @@ func TestAConsumerRunsTheProgramOfTheREADME(t *testing.T) {
 	c := newConsumer(t, newProxy(t))
 	c.write("main.go", readmeProgram(t, servers))
 	c.run("go", "get", library)
-	c.size() // Who gets the module by its own name, as most do with Go, has all that the package needs.
+	c.run("go", "build", ".") // Who gets the module by its own name, as most do with Go, has all that the package needs.
 	c.run("go", "mod", "tidy")
 	c.run("go", "vet", ".")
-	t.Logf("%d bytes", c.size())
+	c.run("go", "build", "-o", "program.exe", ".")
 	out := c.run(filepath.Join(c.dir, "program.exe"))
 	assert.Contains(t, out, "held for")
 	locked := 0
@@ -227,68 +210,3 @@ func TestAConsumerRunsTheProgramOfTheREADME(t *testing.T) {
 	require.NoError(t, err)
 	assert.Contains(t, string(written), "```\n"+c.run("go", "list", "-m", "all")+"```", "make footprint writes it anew")
 }
-
-// footprint is what a program with a library weighs.
-type footprint struct {
-	library, linked, all string
-	size, stripped       int64
-}
-
-func measure(t *testing.T, proxy, name, program string, get ...string) footprint {
-	t.Helper()
-	c := newConsumer(t, proxy)
-	c.write("main.go", program)
-	c.run("go", append([]string{"get"}, get...)...)
-	c.run("go", "mod", "tidy")
-	f := footprint{library: name, stripped: c.size("-trimpath", "-ldflags=-s -w"), size: c.size("-trimpath")}
-	found := moduleRE.FindAllStringSubmatch(c.run("go", "version", "-m", "program.exe"), -1)
-	f.linked = fmt.Sprint(len(found))
-	f.all = c.run("go", "list", "-m", "all")
-	return f
-}
-
-// The figures of docs/generated/footprint.md. They are compared with nothing: each version of Go has others.
-func TestFootprint(t *testing.T) {
-	if !*update {
-		return // What can be compared, TestAConsumerRunsTheProgramOfTheREADME does.
-	}
-	proxy := newProxy(t)
-	redsync, err := os.ReadFile(filepath.Join("testdata", "redsync", "main.go"))
-	require.NoError(t, err)
-	empty := measure(t, proxy, "neither", "package main\n\nfunc main() { println() }\n", library)
-	all := []footprint{
-		measure(t, proxy, "redlock", readmeProgram(t, testcluster.RunServers(t, 3)), library),
-		measure(t, proxy, "redsync", string(redsync), "github.com/go-redsync/redsync/v4@v4.17.0", "github.com/gomodule/redigo@v1.9.3"),
-		empty,
-	}
-	goVersion := strings.TrimPrefix(runtime.Version(), "go")
-	sizes := tables.New("", "", "modules linked", "in the graph", "size", "stripped")
-	const mega = 1e6
-	for _, f := range all {
-		modules := strings.Count(f.all, "\n") - 1
-		sizes.Add(f.library, f.linked, strconv.Itoa(modules),
-			fmt.Sprintf("%.1f MB", float64(f.size)/mega), fmt.Sprintf("%.1f MB", float64(f.stripped)/mega))
-	}
-	text := fmt.Sprintf(footprintPage, goVersion, runtime.GOOS, runtime.GOARCH, sizes.Markdown(), all[0].all, all[1].all)
-	require.NoError(t, os.WriteFile(filepath.Join(repo, "docs", "generated", "footprint.md"), []byte(text), 0o600))
-}
-
-const footprintPage = `# Footprint
-
-What a program gets with the library. It is measured outside of the repository: a module gets the committed library
-from a module proxy, as v0.1.0, and builds the README's first program. (Nothing is released
-yet.) The program with redsync 4.17.0 does the same with redigo:
-it locks on three nodes, works, and unlocks. Written by ` + "`make footprint`" + `, with Go %s on %s/%s.
-
-"Linked" are the modules in the binary, ` + "`go version -m`" + `. "In the graph" are all that ` + "`go list -m all`" + ` names, which
-includes what only the tests of a dependency need. Both are built with ` + "`-trimpath`" + `, "stripped" also with
-` + "`-ldflags=\"-s -w\"`" + `.
-
-%s
-` + "`go list -m all`" + ` with redlock:
-
-` + "```\n%s```" + `
-
-and with redsync:
-
-` + "```\n%s```\n"

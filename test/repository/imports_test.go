@@ -1,6 +1,7 @@
-package apicheck
+package repository
 
 import (
+	"go/ast"
 	"go/parser"
 	"go/token"
 	"io/fs"
@@ -42,21 +43,23 @@ var mayImport = map[string][]string{
 	"internal/tokens":     {"internal/brief"},
 	"internal/waiting":    {"internal/admission"},
 	"redlock": {
-		redigo, "golang.org/x/sync/errgroup", "golang.org/x/sync/singleflight", "internal/admission", "internal/brief", "internal/calls",
-		"internal/clockwatch", "internal/conn", "internal/dispatch", "internal/fences", "internal/holders",
-		"internal/lease", "internal/lines", "internal/link", "internal/node", "internal/quarantine", "internal/reserved", "internal/sets", "internal/settings", "internal/tokens",
-		"internal/waiting",
+		redigo, "golang.org/x/sync/errgroup", "golang.org/x/sync/singleflight", "internal/admission", "internal/brief",
+		"internal/calls", "internal/clockwatch", "internal/conn", "internal/dispatch", "internal/fences", "internal/holders",
+		"internal/lease", "internal/lines", "internal/link", "internal/node", "internal/quarantine", "internal/reserved",
+		"internal/sets", "internal/settings", "internal/tokens", "internal/waiting",
 	},
 	"redlock/dial":     {redigo, "internal/conn", "redlock"},
 	"redlock/election": {"redlock"},
 	"redlock/redlockcheck": {
-		"internal/brief", "internal/conn", "internal/lines", "internal/link", "internal/node", "internal/quarantine", "internal/sets", "internal/settings", "internal/tokens", "redlock",
+		"internal/brief", "internal/conn", "internal/lines", "internal/link", "internal/node", "internal/quarantine",
+		"internal/sets", "internal/settings", "internal/tokens", "redlock",
 	},
 	"redlock/redlockhttp": {"redlock", "redlock/semaphore"},
 	"redlock/semaphore":   {"internal/settings", "internal/waiting", "redlock"},
 	"redlock/shared":      {"internal/settings", "redlock", "redlock/semaphore"},
 	"redlock/stored": {
-		"internal/fences", "internal/lines", "internal/quarantine", "internal/reserved", "internal/sets", "internal/settings", "internal/tokens", "redlock",
+		"internal/fences", "internal/lines", "internal/quarantine", "internal/reserved", "internal/sets",
+		"internal/settings", "internal/tokens", "redlock",
 	},
 	"redlock/ticks": {"internal/settings", "redlock"},
 }
@@ -118,7 +121,7 @@ func checkModule(t *testing.T, dir string) (seen int) {
 		}
 		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
 		for _, i := range f.Imports {
-			if local, ours := strings.CutPrefix(strings.Trim(i.Path.Value, `"`), module+"/"); ours && isOfTheLibrary(t, local) {
+			if local, ours := strings.CutPrefix(strings.Trim(i.Path.Value, `"`), module+"/"); ours && isOfTheLibrary(local) {
 				seen++
 				assert.Contains(t, folders, local, "%s imports it, and the library may change it in any version", file)
 			}
@@ -129,15 +132,73 @@ func checkModule(t *testing.T, dir string) (seen int) {
 }
 
 // isOfTheLibrary reports whether a package is in the library's module, and in none that lies within its folder.
-func isOfTheLibrary(t *testing.T, folder string) bool {
-	t.Helper()
+func isOfTheLibrary(folder string) bool {
 	for ; folder != "."; folder = path.Dir(folder) {
-		switch _, err := os.Stat(filepath.Join(root, filepath.FromSlash(folder), "go.mod")); {
-		case err == nil:
+		if _, err := os.Stat(filepath.Join(root, filepath.FromSlash(folder), "go.mod")); err == nil {
 			return false
-		case !os.IsNotExist(err):
-			require.NoError(t, err)
 		}
 	}
 	return true
+}
+
+// The packages of rules: what they decide follows from what they are given, so that a search can run them. What they
+// import of this module is listed, too.
+var rules = []string{"internal/admission", "internal/brief", "internal/lease", "internal/node", "internal/waiting"}
+
+// notInRules are packages whose use would hide something that happens from whoever drives the rules.
+var notInRules = []string{
+	"sync", "net", "context", "os", "math/rand", "crypto/rand", "runtime", "io", "log", "syscall", "unsafe", redigo,
+}
+
+// clocks are the functions of package time that rules do not call.
+var clocks = map[string]bool{
+	"Now": true, "Since": true, "Until": true, "After": true, "AfterFunc": true, "NewTimer": true, "NewTicker": true,
+	"Tick": true, "Sleep": true,
+}
+
+func TestRulesAreValues(t *testing.T) {
+	for _, dir := range rules {
+		files, err := filepath.Glob(filepath.Join(root, dir, "*.go"))
+		require.NoError(t, err)
+		require.NotEmpty(t, files, dir)
+		for _, file := range files {
+			if !strings.HasSuffix(file, "_test.go") {
+				for _, wrong := range notOfRules(t, file) {
+					t.Errorf("%s %s, which rules do not; see docs/code.md", file, wrong)
+				}
+			}
+		}
+	}
+}
+
+// notOfRules is what a file of rules does that rules do not.
+func notOfRules(t *testing.T, path string) (wrong []string) {
+	t.Helper()
+	f, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+	require.NoError(t, err)
+	for _, i := range f.Imports {
+		name := strings.Trim(i.Path.Value, `"`)
+		for _, not := range notInRules {
+			if name == not || strings.HasPrefix(name, not+"/") {
+				wrong = append(wrong, "imports "+name)
+			}
+		}
+		if local, ours := strings.CutPrefix(name, module+"/"); ours && !slices.Contains(rules, local) {
+			wrong = append(wrong, "imports "+name)
+		}
+	}
+	ast.Inspect(f, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.SelectorExpr:
+			if x, ok := n.X.(*ast.Ident); ok && x.Name == "time" && clocks[n.Sel.Name] {
+				wrong = append(wrong, "calls time."+n.Sel.Name)
+			}
+		case *ast.GoStmt:
+			wrong = append(wrong, "starts a goroutine")
+		case *ast.SendStmt, *ast.SelectStmt, *ast.ChanType:
+			wrong = append(wrong, "uses a channel")
+		}
+		return true
+	})
+	return wrong
 }

@@ -1,4 +1,4 @@
-package snippets
+package repository
 
 import (
 	"fmt"
@@ -16,11 +16,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
-	// Go's test cache must know that the result depends on them.
-	_ "github.com/seed6c881748/redlock/redlock"
-	_ "github.com/seed6c881748/redlock/redlock/redlockcheck"
-	_ "github.com/seed6c881748/redlock/redlock/semaphore"
-	_ "github.com/seed6c881748/redlock/redlock/shared"
 )
 
 // imports are the packages that a block can use without an import.
@@ -40,8 +35,6 @@ var imports = map[string]string{
 	"tls":          "crypto/tls",
 	"x509":         "crypto/x509",
 }
-
-const library = "github.com/seed6c881748/redlock/redlock"
 
 // statements is a program of a block of statements, and has the names that they may use. Real servers stand in for its
 // nodes.
@@ -130,13 +123,6 @@ func TestSnippetsRun(t *testing.T) {
 // compile compiles a program with the packages of a module.
 func compile(t *testing.T, module, source string, c *testcluster.Cluster) (program string) {
 	t.Helper()
-	program, out, err := tryCompile(t, module, source, c)
-	require.NoError(t, err, "%s", out)
-	return program
-}
-
-func tryCompile(t *testing.T, module, source string, c *testcluster.Cluster) (program string, out []byte, err error) {
-	t.Helper()
 	for i, addr := range c.Addrs() {
 		for _, printed := range []string{"10.0.0.%d:6379", "127.0.0.1:700%d"} { // The second one in the READMEs.
 			source = strings.ReplaceAll(source, fmt.Sprintf(printed, i+1), addr)
@@ -149,20 +135,7 @@ func tryCompile(t *testing.T, module, source string, c *testcluster.Cluster) (pr
 	build := exec.CommandContext(t.Context(), "go", "build", fmt.Sprint("-race=", testcluster.RaceEnabled),
 		"-ldflags=-s -w", "-o", program, filepath.Join(dir, "main.go"))
 	build.Dir = filepath.Join(root, module)
-	out, err = build.CombinedOutput()
-	return program, out, err
-}
-
-// What does not compile is told by its line in the document.
-func TestSnippetsThatDoNotCompileAreFound(t *testing.T) {
-	for text, says := range map[string]string{
-		"lock, err := r.TryLock(ctx, nil, 0)\nlock.Unlok(ctx)\nreturn err": "f.md:9:",
-		"// run runs.\nfunc run(r *redlock.Redlock) error { return r }":    "f.md:9:",
-		"package main\n\nfunc main() {\n\tfmt.Println()\n}":                "f.md:11:",
-	} {
-		source, _ := programOf(block{file: "f.md", line: 8, info: "go", text: text})
-		_, out, err := tryCompile(t, ".", source, &testcluster.Cluster{})
-		require.Error(t, err, text)
-		assert.Contains(t, string(out), says)
-	}
+	out, err := build.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	return program
 }

@@ -1,4 +1,4 @@
-package snippets
+package repository
 
 import (
 	"go/ast"
@@ -115,54 +115,33 @@ func TestNamesAreInTheFilesThatTheMapSays(t *testing.T) {
 	assert.GreaterOrEqual(t, pairs, 20, "names that were found in the map")
 }
 
-// declares reports whether a file declares a name: "name", "Type.name" with the type's methods and
-// fields, "Name…" for several that begin so.
+// declares reports whether a file declares a name: "name", "Type.name" for a method or a field, "Name…" for several that
+// begin so.
 func declares(t *testing.T, path, name string) bool {
 	t.Helper()
 	f, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, path), nil, parser.SkipObjectResolution)
 	require.NoError(t, err)
+	name = name[strings.LastIndex(name, ".")+1:]
 	begins, several := strings.CutSuffix(name, "…")
-	is := func(owner string, id *ast.Ident) bool {
-		if _, _, full := strings.Cut(begins, "."); full && !several {
-			return owner+"."+id.Name == name
-		}
-		return id.Name == name || several && strings.HasPrefix(id.Name, begins)
-	}
 	found := false
-	owner := ""
+	is := func(ids ...*ast.Ident) {
+		for _, id := range ids {
+			found = found || id.Name == name || several && strings.HasPrefix(id.Name, begins)
+		}
+	}
 	ast.Inspect(f, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.FuncDecl:
-			owner = ""
-			if n.Recv != nil {
-				owner = typeOf(n.Recv.List[0].Type)
-			}
-			found = found || is(owner, n.Name)
+			is(n.Name)
 			return false
 		case *ast.TypeSpec:
-			owner = n.Name.Name
-			found = found || is("", n.Name)
+			is(n.Name)
 		case *ast.Field:
-			for _, id := range n.Names {
-				found = found || is(owner, id)
-			}
+			is(n.Names...)
 		case *ast.ValueSpec:
-			for _, id := range n.Names {
-				found = found || is("", id)
-			}
+			is(n.Names...)
 		}
 		return true
 	})
 	return found
-}
-
-// typeOf is the name of a receiver's type.
-func typeOf(e ast.Expr) string {
-	switch e := e.(type) {
-	case *ast.StarExpr:
-		return typeOf(e.X)
-	case *ast.Ident:
-		return e.Name
-	}
-	return ""
 }

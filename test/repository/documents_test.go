@@ -1,32 +1,50 @@
-// Package snippets checks the documents of the root, but for CHANGELOG.md, and docs/: each Go
-// block compiles, and runs on real servers; each relative link leads to a file, and to a heading of
-// it; no line is longer than 120 characters, tables and code blocks aside; and the READMEs of both
-// languages say the same. The READMEs of integrations are checked as well, but their Go is only
-// compiled, in their modules.
+// Package repository checks that the repository says what is there.
 //
-// A block that begins with a package clause is a program. Any other block is declarations or
-// statements; these are the body of a function that returns an error, see [statements]. The packages
-// of imports are imported for a block that has no imports of its own: one that has some has all that
-// it needs, as readers will copy it so.
-package snippets
+// It checks the documents of the root, but for CHANGELOG.md, and docs/: each Go block compiles, and runs on real servers;
+// each relative link leads to a file, and to a heading of it; no line is longer than 120 characters, tables and code blocks
+// aside; the READMEs of both languages say the same; and what is named or cited is there. The READMEs of integrations are
+// checked as well, but their Go is only compiled, in their modules. It also checks the exported API, the examples of godoc,
+// and what packages import.
+//
+// A block that begins with a package clause is a program. Any other block is declarations or statements; these are the body
+// of a function that returns an error, see [statements]. The packages of imports are imported for a block that has no
+// imports of its own: one that has some has all that it needs, as readers will copy it so.
+//
+// The folder publish is a module of its own, as it takes what the library's users should not get. It checks what the
+// repository publishes.
+package repository
 
 import (
 	"fmt"
 	"io/fs"
-	"maps"
 	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	// Go's test cache must know that the result depends on them.
+	_ "github.com/seed6c881748/redlock/redlock"
+	_ "github.com/seed6c881748/redlock/redlock/dial"
+	_ "github.com/seed6c881748/redlock/redlock/election"
+	_ "github.com/seed6c881748/redlock/redlock/redlockcheck"
+	_ "github.com/seed6c881748/redlock/redlock/redlockhttp"
+	_ "github.com/seed6c881748/redlock/redlock/redlocktest"
+	_ "github.com/seed6c881748/redlock/redlock/semaphore"
+	_ "github.com/seed6c881748/redlock/redlock/shared"
+	_ "github.com/seed6c881748/redlock/redlock/stored"
+	_ "github.com/seed6c881748/redlock/redlock/ticks"
 )
 
-const root = "../.."
+const (
+	root    = "../.."
+	module  = "github.com/seed6c881748/redlock"
+	library = module + "/redlock"
+)
 
 // pages reads the files to check, which are Markdown.
 func pages(t *testing.T) map[string]page {
@@ -89,8 +107,8 @@ func documents(t *testing.T) map[string]page {
 
 func TestLinks(t *testing.T) {
 	all := documents(t)
-	for _, name := range slices.Sorted(maps.Keys(all)) {
-		for _, l := range all[name].links {
+	for name, p := range all {
+		for _, l := range p.links {
 			assert.NoError(t, checkLink(all, name, l.target), "%s:%d", name, l.line)
 		}
 	}
@@ -112,9 +130,8 @@ func TestLinksOfWhatTellsWhatIsWrong(t *testing.T) {
 }
 
 func TestLineLength(t *testing.T) {
-	all := documents(t)
-	for _, name := range slices.Sorted(maps.Keys(all)) {
-		for _, line := range all[name].long {
+	for name, p := range documents(t) {
+		for _, line := range p.long {
 			t.Errorf("%s:%d: more than %d characters in a line", name, line, maxLine)
 		}
 	}

@@ -1,4 +1,4 @@
-package snippets
+package repository
 
 import (
 	"fmt"
@@ -13,8 +13,8 @@ import (
 // What the README and docs/migrating.md say of speed and size is in the tables that were measured:
 // who measures again must not leave the old figures there.
 
-// measured returns a figure of docs/generated/benchmarks.md: in a part, the third cell of the only row of a table that begins with
-// these two. The first table of a part has operations a second, the second one redlock's ratio to its peers.
+// measured returns a figure of docs/generated/benchmarks.md: in a part, the third cell of the only row of a table that
+// begins with these two. The first table of a part has operations a second, the second one redlock's ratio to its peers.
 func measured(t *testing.T, part string, table int, first, second string) float64 {
 	t.Helper()
 	_, text, _ := strings.Cut(document(t, "docs/generated/benchmarks.md"), "<!-- bench:"+part+" -->")
@@ -90,16 +90,6 @@ func TestTheFiguresOfFencingAndQuarantineAreMeasured(t *testing.T) {
 		want := fmt.Sprintf(f.says, measured(t, f.part, 1, f.goroutines, "without"))
 		if said := strings.Join(strings.Fields(document(t, f.page)), " "); !strings.Contains(said, want) {
 			t.Errorf("%s does not say %q", f.page, want)
-		}
-	}
-}
-
-// Who comes by reads no more than this.
-func TestTheREADMEsAreShort(t *testing.T) {
-	const most = 135
-	for _, name := range []string{"README.md", "README.zh-CN.md"} {
-		if lines := strings.Count(document(t, name), "\n"); lines > most {
-			t.Errorf("%s has %d lines, of at most %d", name, lines, most)
 		}
 	}
 }

@@ -1,13 +1,61 @@
-package apicheck
+package repository
 
 import (
 	"cmp"
+	"flag"
 	"fmt"
 	"go/types"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed6c881748/redlock/test/testkit"
 )
+
+// What the library exports is compared with a listing that is part of the repository: api.txt in the folder of each
+// package. So every change of the API is seen in review, and none is made by accident. "make api" writes the listings
+// anew.
+
+var update = flag.Bool("update", false, "write the listings")
+
+const header = "# What package %s exports. A test compares it with the code; \"make api\" writes it.\n"
+
+// folders are those of the packages that users import.
+var folders = []string{
+	"redlock", "redlock/dial", "redlock/election", "redlock/redlockcheck", "redlock/redlockhttp", "redlock/redlocktest",
+	"redlock/semaphore", "redlock/shared", "redlock/stored", "redlock/ticks",
+}
+
+func TestAPI(t *testing.T) {
+	load := testkit.Importer(t, root, "./redlock/...")
+	for _, folder := range folders {
+		t.Run(folder, func(t *testing.T) {
+			pkg, err := load.Import(module + "/" + folder)
+			require.NoError(t, err)
+			lines := list(pkg)
+			for _, l := range lines {
+				assert.NotContains(t, l, module+"/internal/", "users cannot import what this names")
+			}
+			file := folder + "/api.txt"
+			path := filepath.Join(root, filepath.FromSlash(file))
+			text := fmt.Sprintf(header, pkg.Name()) + strings.Join(lines, "\n") + "\n"
+			if *update {
+				require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
+				return
+			}
+			listed, err := os.ReadFile(path)
+			require.NoError(t, err)
+			assert.Equal(t, strings.ReplaceAll(string(listed), "\r\n", "\n"), text,
+				"If that is meant, run \"make api\", commit %s, and say in CHANGELOG.md what has changed.", file)
+		})
+	}
+}
 
 // A lister lists what a package exports, a line for each thing, so that a line says all that a
 // user of the thing depends on, and can be understood alone in a diff.

@@ -1,10 +1,11 @@
 // Command publish writes a version of the library, and of its modules that users get, into a
 // folder that serves as a module proxy, as the version would be if a commit got its tags:
 //
-//	go run . -repo ../.. -commit HEAD -version v0.1.0 -proxy /tmp/proxy
+//	go run . -repo ../../.. -commit HEAD -version v0.1.0 -proxy /tmp/proxy
 //	GOPROXY=file:///tmp/proxy,$(go env GOPROXY) GONOSUMDB=github.com/seed6c881748/* go get …
 //
-// scripts/release.sh and the tests of this folder use it.
+// scripts/release.sh, scripts/footprint.sh and the tests of this folder use it. It is a module of its own, since it takes
+// what the library's users should not get.
 package main
 
 import (
