@@ -8,8 +8,10 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -313,26 +315,21 @@ func TestAuthOfAPoolFunc(t *testing.T) {
 	}
 }
 
-// documentedACL is the line of docs/operations.md that makes a user for locks.
-func documentedACL(t *testing.T) string {
+// documentedRights are those of the user for locks in docs/operations.md.
+func documentedRights(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile("../../docs/operations.md")
 	require.NoError(t, err)
-	var found []string
-	for line := range strings.Lines(string(text)) {
-		if strings.HasPrefix(line, "user ") {
-			found = append(found, strings.TrimSpace(line))
-		}
-	}
+	found := regexp.MustCompile(`(?m)^user locker on >secret (.*)$`).FindAllSubmatch(text, -1)
 	require.Len(t, found, 1)
-	return found[0]
+	return string(found[0][1])
 }
 
 // A real server loads what the documents show, however it is given to it, and the user that it
 // makes may do all that the library does. Check has an answer for it: it does not end in "unknown".
 func TestACLOfTheDocumentsIsLoaded(t *testing.T) {
 	t.Parallel()
-	line := documentedACL(t)
+	line := "user locker on >secret " + documentedRights(t)
 	file := filepath.Join(t.TempDir(), "acl")
 	require.NoError(t, os.WriteFile(file, []byte(line+"\n"), 0o600))
 	for name, option := range map[string]testcluster.ServerOption{
@@ -450,4 +447,137 @@ func outerAddress(t *testing.T) string {
 	}
 	t.Log("skipped: protected mode, as this machine has only loopback addresses")
 	return ""
+}
+
+// A user that may read the counters but not write them gets no lock, and no key is left.
+func TestFenceCountersThatMayNotBeWritten(t *testing.T) {
+	c := testcluster.RunServers(t, 3)
+	nodes := make([]redlock.Node, len(c.Nodes))
+	for i, n := range c.Nodes {
+		_, err := adminConn(t, n).Do("ACL", "SETUSER", "reader", "on", ">pw", "resetkeys", "+@all", "~x", "~*:s:*", "%R~*:f:*")
+		require.NoError(t, err)
+		nodes[i] = redlock.NewNode("redis://reader:pw@" + n.Addr())
+	}
+	r := newPatient(t, nodes)
+	for _, opts := range [][]redlock.Option{{redlock.WithRetryCount(0)}, {redlock.WithRetryCount(1), redlock.WithRetryDelay(time.Millisecond)}} {
+		_, err := r.Lock(t.Context(), []string{"x"}, time.Hour, append(opts, redlock.WithFencing())...)
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		require.ErrorContains(t, err, "NOPERM")
+		awaitNoKeys(t, c) // A node that was not waited for may be late.
+	}
+}
+
+// usersOf returns the nodes of a cluster for a user with these rights.
+func usersOf(t *testing.T, c *testcluster.Cluster, rights string) []redlock.Node {
+	t.Helper()
+	var nodes []redlock.Node
+	for _, n := range c.Nodes {
+		args := []any{"SETUSER", "u", "on", ">pw", "resetchannels"}
+		for _, s := range strings.Fields(rights) {
+			args = append(args, s)
+		}
+		admin(t, n, "ACL", args...)
+		nodes = append(nodes, redlock.NewNode(n.DirectAddr(), redis.DialUsername("u"), redis.DialPassword("pw")))
+	}
+	return nodes
+}
+
+// Whatever a user may not do, waiting works: by polling, and that is said once.
+func TestWaitingWithRights(t *testing.T) {
+	t.Parallel()
+	all := strings.NewReplacer("+info", "", "resetchannels", "").Replace(documentedRights(t))
+	without := func(rights ...string) string {
+		rest := strings.Fields(all)
+		for _, right := range rights {
+			require.Contains(t, rest, right)
+			rest = slices.DeleteFunc(rest, func(has string) bool { return has == right })
+		}
+		return strings.Join(rest, " ")
+	}
+	for name, c := range map[string]struct {
+		rights string
+		says   string // empty: wake-ups work
+	}{
+		"all":                         {all, ""},
+		"no channels":                 {without("&locks:__redlock__:*"), "NOPERM"},
+		"no SUBSCRIBE":                {without("+subscribe"), "NOPERM"},
+		"no PUBLISH":                  {without("+publish"), "PUBLISH"},
+		"no lines":                    {without("+zadd", "+zrem", "+zcard", "+zpopmin"), "not put in line"},
+		"no key that is not declared": {without("~locks:*") + " ~locks:*[^lr]", "not put in line"},
+		"no TIME, no ZREM":            {without("+time", "+zrem"), "not put in line"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cluster := testcluster.RunServers(t, 3)
+			nodes := usersOf(t, cluster, c.rights)
+			var mu sync.Mutex
+			said := map[string][]string{}
+			client := func(name string) *redlock.Redlock {
+				return newPatient(t, nodes, redlock.WithPrefix("locks:"), redlock.WithHook(func(_ context.Context, e redlock.Event) {
+					mu.Lock()
+					defer mu.Unlock()
+					if e.Kind == redlock.EventPolling {
+						said[name+e.Node] = append(said[name+e.Node], e.Err.Error())
+					}
+				}))
+			}
+			a, b := client("a"), client("b")
+			for range rounds(3, 2) {
+				held := tryLock(t, a, []string{"job"}, time.Minute)
+				took := handOver(t, held, b, "job")
+				assert.Less(t, took, time.Second, "a fraction of the time for which nobody else would have had it")
+				// The listeners come back, as after a time in which nobody waits.
+				for _, n := range cluster.Nodes {
+					admin(t, n, "CLIENT", "KILL", "TYPE", "pubsub")
+				}
+			}
+			if c.says != "" {
+				await(t, patience, "somebody says so", func() bool {
+					mu.Lock()
+					defer mu.Unlock()
+					return len(said) > 0
+				})
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if c.says == "" {
+				assert.Empty(t, said)
+			}
+			for who, texts := range said {
+				assert.Len(t, texts, 1, "%s: %q", who, texts)
+				assert.Contains(t, strings.ToLower(texts[0]), strings.ToLower(c.says))
+			}
+		})
+	}
+}
+
+// handOver has another client wait for the lock, releases it, and returns how long
+// the other one still had to wait.
+func handOver(t *testing.T, held *redlock.Lock, other *redlock.Redlock, resource string, opts ...redlock.Option) time.Duration {
+	t.Helper()
+	got := make(chan *redlock.Lock, 1)
+	go func() {
+		l, err := other.Lock(t.Context(), []string{resource}, time.Minute, append([]redlock.Option{redlock.WithRetryCount(-1)}, opts...)...)
+		assert.NoError(t, err)
+		got <- l
+	}()
+	await(t, patience, "somebody waits", func() bool { return other.Stats().Waiting > 0 && other.Stats().Taken > 0 })
+	rest(t.Context(), 300*time.Millisecond)
+	released := time.Now()
+	require.NoError(t, held.Unlock(t.Context()))
+	l := <-got
+	require.NotNil(t, l)
+	took := time.Since(released)
+	require.NoError(t, l.Unlock(t.Context()))
+	return took
+}
+
+// Names with any bytes are told to others as they are.
+func TestWaitingForOddNames(t *testing.T) {
+	cluster := testcluster.RunServers(t, 3)
+	a := newPatient(t, serverNodes(cluster), redlock.WithPrefix("p \x00\n"))
+	b := newPatient(t, serverNodes(cluster), redlock.WithPrefix("p \x00\n"))
+	for _, res := range []string{"a b\"'\r\n\x00", "\xff\xfe", strings.Repeat("k", 100_000), "{x}", "%s%d*?[a"} {
+		held := tryLock(t, a, []string{res, "z"}, time.Minute)
+		assert.Less(t, handOver(t, held, b, res, redlock.WithRetryDelay(time.Minute)), 30*time.Second, "%.10q", res)
+	}
 }

@@ -33,9 +33,6 @@ var (
 	connects      = testkit.Connects
 	rounds        = testkit.Rounds
 	scenario      = testkit.Scenario
-	between       = testkit.Between
-	magnitude     = testkit.Magnitude
-	envNumber     = testkit.EnvNumber
 
 	newPatient     = testkit.NewPatient
 	serverNodes    = testkit.ServerNodes
@@ -53,12 +50,10 @@ var (
 )
 
 const (
-	ttl         = testkit.TTL
-	raceEnabled = testcluster.RaceEnabled
-	patient     = testkit.Patient
-	patience    = testkit.Patience
-	secret      = testkit.Secret
-	oddOwner    = testkit.OddOwner
+	ttl      = testkit.TTL
+	patient  = testkit.Patient
+	patience = testkit.Patience
+	secret   = testkit.Secret
 )
 
 // rest waits for a time that is part of a scenario.
