@@ -3,6 +3,7 @@ package simulation
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing/synctest"
 	"time"
@@ -235,4 +236,133 @@ func (r *randomSim) wipe() {
 	}
 	synctest.Wait()
 	time.Sleep(3 * time.Second)
+}
+
+// In a share of the random seeds nothing that was ever sent can be relied on to
+// be over: what a broken connection still delivers comes up to randomLate later, and
+// requests run twice. A socket that was closed may go on delivering for more than a
+// minute after a partition, and whatever is between client and node may repeat a
+// request.
+//
+// Such a seed takes minutes instead of seconds, in which everybody is slower: locks
+// must be held while something late arrives.
+//
+// What is late must not touch a lock that is held. What arrives behind its token's release is released
+// again, unless it comes later than a minute, or was sent twice by what is on the way: then it may stay for
+// one ttl.
+
+// randomLate is the longest delay of late bytes and duplicates in such a seed: longer than clients reckon
+// with.
+const randomLate = 75 * time.Second
+
+// randomCopies is how often a node is sent a request again, at most.
+const randomCopies = 3
+
+// beLate makes a plan of late and duplicated requests.
+func (r *randomSim) beLate() {
+	p, rng := &r.plan, r.rng
+	r.late, p.wipe, p.longTTL = true, false, true
+	p.phases, p.clients, p.workers = 1, 2, 1+rng.IntN(2)
+	p.length, p.storms = testkit.Between(rng, randomLate, 2*randomLate), 1
+	p.think = testkit.Pick(rng, time.Second, 10*time.Second)
+	p.maxQuiet = testkit.Pick(rng, 5*time.Second, 15*time.Second)
+	p.maxFault = testkit.Pick(rng, time.Second, 3*time.Second)
+	p.bursts = 0
+	if rng.IntN(2) == 0 {
+		p.usual = &simCutOff
+	}
+	r.onRequest = r.repeatAtRandom
+}
+
+// setRepeating switches whether requests may run again.
+func (r *randomSim) setRepeating(on bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.repeating = on
+}
+
+// repeatAtRandom has some requests run again, and their copies as well.
+func (r *randomSim) repeatAtRandom(n *simNode, req *simRequest) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	rng := n.requestRand()
+	share := 16 // Or the keys of dead tokens would leave little to lock.
+	if req.cmd == "EVAL" {
+		share = 1 // Looks, and what the server does not know.
+	}
+	if !r.repeating || rng.IntN(share) > 0 || !n.requests.copy(req, randomCopies) {
+		return
+	}
+	n.sendAgain(req, testkit.Pick(rng, testkit.Between(rng, time.Millisecond, randomLate), testkit.Magnitude(rng, time.Millisecond, randomLate)))
+}
+
+// disturb has a node fail, in most cases, until end is called: while a lock is
+// asked for, so that a lock is held with a request of unknown outcome, and while it is
+// extended, so that every other vote counts.
+func (w *randomWorker) disturb(fault simFault) (end func()) {
+	s, rng := w.s, w.rng
+	if !s.late || rng.IntN(4) == 0 {
+		return func() {}
+	}
+	return testkit.Pick(rng, s.nodes...).suffer(fault, rng)
+}
+
+// holdLong extends the lock while things that are late arrive, and looks at it.
+func (w *randomWorker) holdLong(l *simLock) {
+	for range 2 + w.rng.IntN(14) {
+		time.Sleep(testkit.Between(w.rng, 0, 10*time.Second))
+		if l.check("held for long") != nil {
+			return
+		}
+		end := w.disturb(simBlackHole)
+		w.extendAtRandom(l)
+		end()
+	}
+}
+
+// Turns are a part of the random calls: in every third seed, callers of a client want one resource for a moment each, and
+// it is passed on from one to the next. They meet all that happens there, and other calls.
+
+// passedOn enters a lock that was passed on, and checks that it may have been: (1), (2), (3), (4) in its turn.
+func (l *simLock) passedOn(before *simLock) {
+	s, first := l.s, before
+	for first.before != nil {
+		first = first.before
+	}
+	l.before, l.start, l.call = before, first.start, first.call // The nodes were asked for all of them at once.
+	s.tracef("%s was passed on to %s", before.name, l.name)
+	released, end := before.releasedAt(), first.from.Add(first.o.turn)
+	switch {
+	case released.IsZero():
+		s.failf("(1) %s was passed on to %s, and was not released", before.name, l.name)
+	case released.After(end):
+		s.failf("(4) %s was passed on to %s at %v, and its turn ended at %v", before.name, l.name, s.offset(released), s.offset(end))
+	case !released.Before(before.lapse(before.Until())):
+		s.failf("(4) %s was passed on to %s at %v, and had ended at %v", before.name, l.name, s.offset(released), s.offset(before.Until()))
+	case !slices.Equal(before.keys, l.keys):
+		s.failf("(1) %s was passed on to %s, which wants other resources", before.name, l.name)
+	case l.Fence() > 0 && l.Fence() <= before.Fence():
+		s.failf("(2) %s with fence %d was passed on to %s with fence %d", before.name, before.Fence(), l.name, l.Fence())
+	case l.Until().Sub(released) < testkit.Validity(l.ttl)*9/10:
+		s.failf("(3) %s was passed on to %s until %v, which had asked for %v", before.name, l.name, s.offset(l.Until()), l.ttl)
+	}
+}
+
+// takesTurns makes a call one of those that want the first resource for a moment.
+func (w *randomWorker) takesTurns(ask *simAsk) {
+	ask.try, ask.resources = false, w.r.resources[:1]
+	ask.ttl = testkit.Between(w.rng, time.Second*95/100, time.Second)
+	ask.o.turn = min(w.r.plan.turn, testkit.Validity(ask.ttl)/10)
+	ask.bound += w.r.plan.turn // It may sleep until the turn is over.
+}
+
+// hurries uses a lock for a moment, and sometimes the handle that is over.
+func (w *randomWorker) hurries(l *simLock) {
+	time.Sleep(testkit.Magnitude(w.rng, 10*time.Microsecond, 5*time.Millisecond))
+	_ = l.check("in use")
+	_ = w.release(l)
+	if w.rng.IntN(4) == 0 {
+		w.use(l)
+		_ = w.release(l)
+	}
 }
