@@ -1,8 +1,6 @@
 package quorum
 
 import (
-	"time"
-
 	"github.com/seed6c881748/redlock/internal/node"
 	"github.com/seed6c881748/redlock/test/server"
 )
@@ -14,7 +12,7 @@ func (w *world) carry(cl *claim, i int, m message) (out reply) {
 		wants = w.wants[0]
 	}
 	out = reply{task: m.task, round: m.round, stance: node.No, sent: m.sent}
-	if m.task == lockTask && in(w.refuse[cl.who], i) || w.now < w.closed[i] && (m.task == lockTask || m.task == repairTask && w.careless != repairInQuarantine) {
+	if m.task == lockTask && in(w.refuse[cl.who], i) || w.now < w.closed[i] && (m.task == lockTask || m.task == repairTask) {
 		out.stance, out.fault = node.Silent, refuses
 		return out
 	}
@@ -23,18 +21,12 @@ func (w *world) carry(cl *claim, i int, m message) (out reply) {
 	case lockTask:
 		w.locks(cl, i, &out)
 	case raiseTask:
-		out.is(w.raises(n, token, wants, m.aim))
+		out.is(n.Raise(token, wants, m.aim))
 	case extendTask:
-		out.stance = w.extend(n, token, wants, until-w.shorter, cl.fence)
+		out.stance = n.Extend(token, wants, until, cl.fence)
 	case repairTask:
-		if w.careless == repairOfAnothers {
-			*n = server.Server{}
-		}
 		out.stance = n.Repair(token, wants, until, cl.fence)
 	case releaseTask:
-		if w.careless == releaseOfAnothers {
-			token = n[0].Token
-		}
 		out.stance = n.Release(token, wants)
 	}
 	if in(w.leaves, i) && token == 1 {
@@ -51,7 +43,7 @@ func (w *world) carry(cl *claim, i int, m message) (out reply) {
 // locks is a lock request.
 func (w *world) locks(cl *claim, i int, out *reply) {
 	n, wants := &w.nodes[i], w.wants[cl.who]
-	token, until, before := int(cl.token), w.now+w.ttl, *n
+	token, until := int(cl.token), w.now+w.ttl
 	var g server.Grant
 	switch proposal := w.proposals[cl.who]; {
 	case !w.fenced:
@@ -61,16 +53,7 @@ func (w *world) locks(cl *claim, i int, out *reply) {
 	default:
 		g = n.LockWithFence(token, wants, until, proposal)
 	}
-	if _, _, _, _, low := before.Look(token, wants); w.careless == findsLeast && g.Found > 0 {
-		g.Found = low
-	}
 	out.is(g)
-	if w.careless == countsNothing && *n != before {
-		for r := range before {
-			n[r].Counter = max(1, before[r].Counter)
-		}
-		out.fence = n[0].Counter
-	}
 	if out.stance == node.Silent {
 		out.fault = refuses
 	}
@@ -82,34 +65,6 @@ func (w *world) locks(cl *claim, i int, out *reply) {
 // is has the reply be the answer of a node.
 func (m *reply) is(g server.Grant) {
 	m.stance, m.fence, m.found, m.holder = g.Stance, g.Fence, g.Found, uint8(g.Holder)
-}
-
-// extend is an extension.
-func (w *world) extend(n *server.Server, token int, wants uint8, until time.Duration, fence int64) node.Stance {
-	switch all, _, _, _, _ := n.Look(token, wants); {
-	case w.careless == extensionShortens && all:
-		n[0].Until = until
-	case w.careless == extensionOfAnothers && n[0].Token != 0:
-		n[0].Token = token
-	case w.careless == extensionCreates:
-		return n.Repair(token, wants, until, fence)
-	}
-	return n.Extend(token, wants, until, fence)
-}
-
-// raises is a raise.
-func (w *world) raises(n *server.Server, token int, wants uint8, fence int64) server.Grant {
-	all, _, _, top, _ := n.Look(token, wants)
-	switch {
-	case w.careless == raisesAbove && all && top > fence:
-		return server.Grant{Stance: node.Yes, Fence: fence, Found: top}
-	case w.careless == raisesAnybodys && top <= fence:
-		for r := range n {
-			n[r].Counter = fence
-		}
-		return server.Grant{Stance: node.Yes, Fence: fence, Found: top}
-	}
-	return n.Raise(token, wants, fence)
 }
 
 // expire has the keys go that may have ended.
