@@ -28,12 +28,7 @@ import (
 func TestAuthOfServersThatRequireAPassword(t *testing.T) {
 	t.Parallel()
 	c := testcluster.RunServers(t, 3, testcluster.WithArgs("--requirepass", secret))
-	nodes := func(f func(n *testcluster.Node) redlock.Node) (all []redlock.Node) {
-		for _, n := range c.Nodes {
-			all = append(all, f(n))
-		}
-		return all
-	}
+	nodes := func(f func(n *testcluster.Node) redlock.Node) []redlock.Node { return nodesBy(c, f) }
 	wrong := map[string][]redlock.Node{
 		// A server without the setting says that in another way.
 		"NOAUTH": nodes(func(n *testcluster.Node) redlock.Node { return redlock.NewNode(n.Addr()) }),
@@ -107,56 +102,30 @@ func TestAuthOfServersThatRequireAPassword(t *testing.T) {
 //
 //	ACL SETUSER locker on >password ~locks:* +evalsha +eval +script|load +get +set +del +pttl +pexpire
 //
-// with WithPrefix("locks:"). A database other than 0 also takes +select. A PING
-// that is not permitted is answered, too, and the answer is all that it is for;
-// +ping keeps the server's ACL LOG clean.
+// with WithPrefix("locks:"). A database other than 0 also takes +select. A PING that is not permitted is answered, too, and
+// the answer is all that it is for; +ping keeps the server's ACL LOG clean.
 var leastPrivilege = []string{"+evalsha", "+eval", "+script|load", "+get", "+set", "+del", "+pttl", "+pexpire"}
 
-// everyOperation makes the library use every command that it knows, and returns
-// what failed.
-func everyOperation(t *testing.T, n *testcluster.Node, r *redlock.Redlock) error {
+// everyOperation makes the library use every command that it knows.
+func everyOperation(t *testing.T, n *testcluster.Node, r *redlock.Redlock) {
 	t.Helper()
-	ctx := t.Context()
-	l, err := r.TryLock(ctx, []string{"a", "b"}, time.Minute)
-	if err != nil {
-		return err
-	}
+	l := tryLock(t, r, []string{"a", "b"}, time.Minute)
 	// Refusals and inspections tell how long the holder's keys live.
-	if _, err = r.TryLock(ctx, []string{"a"}, time.Minute); !errors.Is(err, redlock.ErrTaken) {
-		return fmt.Errorf("refusal: %w", err)
-	}
-	in, err := r.Inspect(ctx, "a")
-	if err = errors.Join(err, in.Nodes[0].Err); err != nil {
-		return fmt.Errorf("inspect: %w", err)
-	}
-	if err = l.Extend(ctx, 2*time.Minute); err != nil {
-		return err
-	}
-	if err = l.Unlock(ctx); err != nil {
-		return err
-	}
-	// A server that has lost its scripts gets them with the request.
-	require.NoError(t, n.FlushScripts())
-	if l, err = r.TryLock(ctx, []string{"a"}, time.Minute); err != nil {
-		return err
-	}
-	if err = l.Unlock(ctx); err != nil {
-		return err
-	}
-	// A request whose reply is lost has to be settled on a new connection.
-	for range 20 {
-		if sent, failed := loseAReply(t, n, r); sent {
-			return failed
-		}
-	}
-	t.Fatal("no request was sent within 50 ms")
-	return nil
+	refused(t, redlock.ErrTaken, r, []string{"a"}, time.Minute)
+	in, err := r.Inspect(t.Context(), "a")
+	require.NoError(t, err)
+	require.NoError(t, in.Nodes[0].Err)
+	require.NoError(t, l.Extend(t.Context(), 2*time.Minute))
+	release(t, l)
+	require.NoError(t, n.FlushScripts()) // They come with the request then.
+	cycle(t, r, "a", time.Minute)
+	await(t, patience, "a request of unknown outcome is settled on a new connection", func() bool { return loseAReply(t, n, r) })
 }
 
-// loseAReply has a lock request be carried out, its reply be lost, and the connection break, and
-// returns when that is settled. Its release may be asked for before or after the connection
-// has broken. On a busy machine it may not have been sent in time.
-func loseAReply(t *testing.T, n *testcluster.Node, r *redlock.Redlock) (sent bool, failed error) {
+// loseAReply has a lock request be carried out, its reply be lost, and the connection break, and waits until that is
+// settled. Its release may be asked for before or after the connection has broken. On a busy machine it may not have been
+// sent in time.
+func loseAReply(t *testing.T, n *testcluster.Node, r *redlock.Redlock) (sent bool) {
 	t.Helper()
 	before := r.Stats().Nodes[0]
 	n.Proxy().DropReplies(true)
@@ -167,40 +136,28 @@ func loseAReply(t *testing.T, n *testcluster.Node, r *redlock.Redlock) (sent boo
 	n.Proxy().Refuse(false)
 	await(t, patience, "the lock of unknown outcome is settled", func() bool {
 		s := r.Stats().Nodes[0]
-		if s.Err != nil && strings.Contains(s.Err.Error(), "clean-up") {
-			failed, sent = s.Err, true
-			return true
-		}
 		sent = s.Unknown > before.Unknown
 		return s.Up && s.Connects > before.Connects && len(keys(t, n)) == 0
 	})
-	return sent, failed
+	return sent
 }
 
+// That every right is needed, redlockcheck.TestRightsAreThoseOfTheScripts says.
 func TestAuthOfAUserWithTheLeastPrivileges(t *testing.T) {
 	t.Parallel()
 	// Each user has a server of its own: another client that connects loads the scripts that were flushed.
-	as := func(path string, rules ...string) error {
+	as := func(path string, rules ...string) (*testcluster.Node, *redlock.Redlock) {
 		n := testcluster.RunServers(t, 1, testcluster.WithProxy()).Nodes[0]
-		setUser(t, n, "locker", rules...)
+		setUser(t, n, "locker", slices.Concat(leastPrivilege, []string{"~locks:*"}, rules)...)
 		node := redlock.NewNode("redis://locker:" + url.QueryEscape(secret) + "@" + n.Addr() + path)
-		return everyOperation(t, n, newPatient(t, []redlock.Node{node}, redlock.WithPrefix("locks:")))
+		return n, newPatient(t, []redlock.Node{node}, redlock.WithPrefix("locks:"))
 	}
-	least := append(slices.Clone(leastPrivilege), "~locks:*")
-	require.NoError(t, as("", least...))
-	require.NoError(t, as("/0", least...))
-	require.NoError(t, as("/7", append(slices.Clone(least), "+select")...))
-	require.ErrorContains(t, as("/7", least...), "select")
-
-	// Every rule is needed.
-	for i, rule := range leastPrivilege {
-		err := as("", slices.Delete(slices.Clone(least), i, i+1)...)
-		require.Error(t, err, rule)
-		require.Regexp(t, notPermitted, err.Error(), rule)
+	for path, rule := range map[string]string{"": "+ping", "/0": "+ping", "/7": "+select"} {
+		n, r := as(path, rule)
+		everyOperation(t, n, r)
 	}
-	err := as("", append(slices.Clone(leastPrivilege), "~other:*")...)
-	require.Error(t, err)
-	require.Regexp(t, notPermitted, err.Error())
+	_, r := as("/7")
+	require.ErrorContains(t, refusal(t, redlock.ErrNoQuorum, r, []string{"a"}, time.Minute), "select")
 }
 
 // notPermitted is how servers of any version say so.
@@ -235,12 +192,11 @@ func TestAuthWithCredentialsThatChange(t *testing.T) {
 			require.NoError(t, conn.Close())
 		}
 	}
-	nodes := make([]redlock.Node, len(c.Nodes))
-	for i, n := range c.Nodes {
-		nodes[i] = redlock.Node{Name: n.Name(), Pool: redlock.PoolFunc(func(ctx context.Context) (redis.Conn, error) {
+	nodes := nodesBy(c, func(n *testcluster.Node) redlock.Node {
+		return redlock.Node{Name: n.Name(), Pool: redlock.PoolFunc(func(ctx context.Context) (redis.Conn, error) {
 			return redlock.NewNode(n.DirectAddr(), redis.DialUsername("app"), redis.DialPassword(password())).Pool.GetContext(ctx)
 		})}
-	}
+	})
 	rotate()
 	r := newPatient(t, nodes)
 	held := tryLock(t, r, []string{"held"}, time.Minute)
@@ -290,18 +246,16 @@ func TestAuthOfAPoolFunc(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			nodes := func(database string) []redlock.Node {
-				all := make([]redlock.Node, len(c.Nodes))
-				for i, n := range c.Nodes {
+				return nodesBy(c, func(n *testcluster.Node) redlock.Node {
 					inner := redlock.NewNode("redis://:" + url.QueryEscape(secret) + "@" + n.DirectAddr() + database)
-					all[i] = redlock.Node{Name: n.Name(), Pool: redlock.PoolFunc(func(ctx context.Context) (redis.Conn, error) {
+					return redlock.Node{Name: n.Name(), Pool: redlock.PoolFunc(func(ctx context.Context) (redis.Conn, error) {
 						conn, err := inner.Pool.GetContext(ctx)
 						if err != nil {
 							return nil, err
 						}
 						return f(conn)
 					})}
-				}
-				return all
+				})
 			}
 			r := newPatient(t, nodes(""))
 			for range 10 {
@@ -345,10 +299,9 @@ func TestACLOfTheDocumentsIsLoaded(t *testing.T) {
 					admin(t, n, "ACL", redis.Args{"SETUSER"}.AddFlat(strings.Fields(line)[1:])...)
 				}
 			}
-			nodes := make([]redlock.Node, len(c.Nodes))
-			for i, n := range c.Nodes {
-				nodes[i] = redlock.NewNode("redis://locker:secret@" + n.DirectAddr())
-			}
+			nodes := nodesBy(c, func(n *testcluster.Node) redlock.Node {
+				return redlock.NewNode("redis://locker:secret@" + n.DirectAddr())
+			})
 			requireLocks(t, nodes)
 			prefix := redlock.WithPrefix("locks:")
 			report := checked(t, nodes, prefix, redlock.WithFencing(), redlock.WithQuarantine(time.Minute))
@@ -452,13 +405,10 @@ func outerAddress(t *testing.T) string {
 // A user that may read the counters but not write them gets no lock, and no key is left.
 func TestFenceCountersThatMayNotBeWritten(t *testing.T) {
 	c := testcluster.RunServers(t, 3)
-	nodes := make([]redlock.Node, len(c.Nodes))
-	for i, n := range c.Nodes {
-		_, err := adminConn(t, n).Do("ACL", "SETUSER", "reader", "on", ">pw", "resetkeys", "+@all", "~x", "~*:s:*", "%R~*:f:*")
-		require.NoError(t, err)
-		nodes[i] = redlock.NewNode("redis://reader:pw@" + n.Addr())
-	}
-	r := newPatient(t, nodes)
+	r := newPatient(t, nodesBy(c, func(n *testcluster.Node) redlock.Node {
+		admin(t, n, "ACL", "SETUSER", "reader", "on", ">pw", "resetkeys", "+@all", "~x", "~*:s:*", "%R~*:f:*")
+		return redlock.NewNode("redis://reader:pw@" + n.Addr())
+	}))
 	for _, opts := range [][]redlock.Option{{redlock.WithRetryCount(0)}, {redlock.WithRetryCount(1), redlock.WithRetryDelay(time.Millisecond)}} {
 		_, err := r.Lock(t.Context(), []string{"x"}, time.Hour, append(opts, redlock.WithFencing())...)
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
@@ -470,16 +420,10 @@ func TestFenceCountersThatMayNotBeWritten(t *testing.T) {
 // usersOf returns the nodes of a cluster for a user with these rights.
 func usersOf(t *testing.T, c *testcluster.Cluster, rights string) []redlock.Node {
 	t.Helper()
-	var nodes []redlock.Node
-	for _, n := range c.Nodes {
-		args := []any{"SETUSER", "u", "on", ">pw", "resetchannels"}
-		for _, s := range strings.Fields(rights) {
-			args = append(args, s)
-		}
-		admin(t, n, "ACL", args...)
-		nodes = append(nodes, redlock.NewNode(n.DirectAddr(), redis.DialUsername("u"), redis.DialPassword("pw")))
-	}
-	return nodes
+	return nodesBy(c, func(n *testcluster.Node) redlock.Node {
+		setUser(t, n, "u", append([]string{"resetchannels"}, strings.Fields(rights)...)...)
+		return redlock.NewNode(n.DirectAddr(), redis.DialUsername("u"), redis.DialPassword(secret))
+	})
 }
 
 // Whatever a user may not do, waiting works: by polling, and that is said once.

@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -116,32 +115,6 @@ func TestTLSThatAPortWantsIsNamed(t *testing.T) {
 	require.Regexp(t, `the port speaks TLS|it may expect TLS`, err.Error())
 }
 
-// tracedConn forwards everything, as the wrappers of tracing libraries do.
-type tracedConn struct {
-	redis.Conn
-	calls *atomic.Int64
-}
-
-func (c tracedConn) DoWithTimeout(d time.Duration, cmd string, args ...any) (any, error) {
-	c.calls.Add(1)
-	return redis.DoWithTimeout(c.Conn, d, cmd, args...)
-}
-
-func (c tracedConn) ReceiveWithTimeout(d time.Duration) (any, error) {
-	c.calls.Add(1)
-	return redis.ReceiveWithTimeout(c.Conn, d)
-}
-
-func (c tracedConn) DoContext(ctx context.Context, cmd string, args ...any) (any, error) {
-	c.calls.Add(1)
-	return redis.DoContext(c.Conn, ctx, cmd, args...)
-}
-
-func (c tracedConn) ReceiveContext(ctx context.Context) (any, error) {
-	c.calls.Add(1)
-	return redis.ReceiveContext(c.Conn, ctx)
-}
-
 // requireServes checks every operation, and that a connection that the servers
 // have closed is replaced.
 func requireServes(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
@@ -166,81 +139,16 @@ func requireServes(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 	awaitNoKeys(t, c)
 }
 
-func TestPoolsOfEveryKind(t *testing.T) {
-	t.Parallel()
-	c := testcluster.RunServers(t, 3)
-	var traced, borrowed atomic.Int64
-	kinds := map[string]func(n *testcluster.Node) *redis.Pool{
-		"redigo's defaults": func(n *testcluster.Node) *redis.Pool {
-			return &redis.Pool{Dial: dialler(n)}
-		},
-		"context": func(n *testcluster.Node) *redis.Pool {
-			return &redis.Pool{MaxIdle: 3, DialContext: func(ctx context.Context) (redis.Conn, error) {
-				return redis.DialContext(ctx, "tcp", n.Addr())
-			}}
-		},
-		"test on borrow": func(n *testcluster.Node) *redis.Pool {
-			return &redis.Pool{MaxIdle: 3, Dial: dialler(n), TestOnBorrow: func(conn redis.Conn, _ time.Time) error {
-				borrowed.Add(1)
-				_, err := conn.Do("PING")
-				return err
-			}}
-		},
-		"one connection":             func(n *testcluster.Node) *redis.Pool { return &redis.Pool{MaxActive: 1, MaxIdle: 1, Dial: dialler(n)} },
-		"one connection with a wait": func(n *testcluster.Node) *redis.Pool { return &redis.Pool{MaxActive: 1, Wait: true, Dial: dialler(n)} },
-		"connections that get old at once": func(n *testcluster.Node) *redis.Pool {
-			return &redis.Pool{MaxIdle: 3, IdleTimeout: time.Millisecond, MaxConnLifetime: time.Millisecond, Dial: dialler(n)}
-		},
-		"timeouts": func(n *testcluster.Node) *redis.Pool {
-			const d = 5 * time.Second
-			return &redis.Pool{MaxIdle: 3, Dial: dialler(n, redis.DialConnectTimeout(d), redis.DialReadTimeout(d), redis.DialWriteTimeout(d))}
-		},
-		"wrapped connections": func(n *testcluster.Node) *redis.Pool {
-			return &redis.Pool{MaxIdle: 3, Dial: func() (redis.Conn, error) {
-				conn, err := dialler(n)()
-				return tracedConn{conn, &traced}, err
-			}}
-		},
-	}
-	for name, kind := range kinds {
-		t.Run(name, func(t *testing.T) {
-			var nodes []redlock.Node
-			var pools []*redis.Pool
-			for _, n := range c.Nodes {
-				p := kind(n)
-				t.Cleanup(func() { _ = p.Close() })
-				// The program has used the pool before, and an idle connection is in it
-				// where it keeps any.
-				conn := p.Get()
-				_, err := conn.Do("PING")
-				require.NoError(t, err)
-				require.NoError(t, conn.Close())
-				pools, nodes = append(pools, p), append(nodes, redlock.Node{Name: n.Name(), Pool: p})
-			}
-			r := newOver(t, nodes, redlock.WithNodeTimeout(patient))
-			requireServes(t, c, r)
-			require.NoError(t, r.Close(context.Background()))
-			for _, p := range pools {
-				assert.Equal(t, p.IdleCount(), p.ActiveCount(), "all connections were given back")
-			}
-		})
-	}
-	assert.Positive(t, traced.Load())
-	assert.Positive(t, borrowed.Load())
-}
-
 // A pool's read timeout is about replies that somebody waits for. On a
 // connection on which nobody does it must not count.
 func TestPoolConnectionThatIsIdleOutlivesTheReadTimeout(t *testing.T) {
 	t.Parallel()
 	c := testcluster.RunServers(t, 3)
-	var nodes []redlock.Node
-	for _, n := range c.Nodes {
+	r := newPatient(t, nodesBy(c, func(n *testcluster.Node) redlock.Node {
 		p := &redis.Pool{Dial: dialler(n, redis.DialReadTimeout(50*time.Millisecond))}
 		t.Cleanup(func() { _ = p.Close() })
-		nodes = append(nodes, redlock.Node{Name: n.Name(), Pool: p})
-	}
-	r := newOver(t, nodes, redlock.WithNodeTimeout(patient))
+		return redlock.Node{Name: n.Name(), Pool: p}
+	}))
 	awaitAll(t, c, r, patience)
 	before := connects(r)
 	for range 2 {

@@ -102,13 +102,11 @@ func TestLockIsACommandOfTheServer(t *testing.T) {
 func TestRefusalOfAMistakenCallHarmsNobodyElse(t *testing.T) {
 	t.Parallel()
 	c := testcluster.RunServers(t, 3, testcluster.WithProxy())
-	var nodes []redlock.Node
-	for _, n := range c.Nodes {
+	r := newPatient(t, nodesBy(c, func(n *testcluster.Node) redlock.Node {
 		setUser(t, n, "locker", append([]string{"~app:*", "~__redlock__:*"}, leastPrivilege...)...)
-		nodes = append(nodes, redlock.NewNode("redis://locker:"+url.QueryEscape(secret)+"@"+n.Addr()))
 		admin(t, n, "RPUSH", "app:jobs", "x")
-	}
-	r := newPatient(t, nodes)
+		return redlock.NewNode("redis://locker:" + url.QueryEscape(secret) + "@" + n.Addr())
+	}))
 	for resource, says := range map[string]string{"app:jobs": "WRONGTYPE", "other": notPermitted} {
 		await(t, patience, "all nodes have a lock", func() bool { return lockEverywhere(t, c, r, "app:fine") })
 		for _, n := range c.Nodes {

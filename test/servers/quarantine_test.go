@@ -96,11 +96,9 @@ func proxied(_ *testing.T, c *testcluster.Cluster) []redlock.Node { return nodes
 // nodesOfServers goes past the proxies.
 func nodesOfServers(t *testing.T, c *testcluster.Cluster) []redlock.Node {
 	t.Helper()
-	nodes := make([]redlock.Node, len(c.Nodes))
-	for i, n := range c.Nodes {
-		nodes[i] = redlock.Node{Name: n.Name(), Pool: redlock.NewNode(n.DirectAddr()).Pool}
-	}
-	return nodes
+	return nodesBy(c, func(n *testcluster.Node) redlock.Node {
+		return redlock.Node{Name: n.Name(), Pool: redlock.NewNode(n.DirectAddr()).Pool}
+	})
 }
 
 // replicate has replica become one of master, and waits until it has the marker. It returns a
@@ -261,11 +259,7 @@ func TestQuarantineDoesNotKeepFromExtending(t *testing.T) {
 // whatever becomes of the server: no client notices a restart.
 func multiplexed(t *testing.T, c *testcluster.Cluster) []redlock.Node {
 	t.Helper()
-	nodes := make([]redlock.Node, len(c.Nodes))
-	for i, n := range c.Nodes {
-		nodes[i] = behindMultiplexer(t, n.Name(), n.DirectAddr)
-	}
-	return nodes
+	return nodesBy(c, func(n *testcluster.Node) redlock.Node { return behindMultiplexer(t, n.Name(), n.DirectAddr) })
 }
 
 func behindMultiplexer(t *testing.T, name string, addr func() string) redlock.Node {
