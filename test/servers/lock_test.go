@@ -237,8 +237,6 @@ func checked(t *testing.T, nodes []redlock.Node, opts ...redlock.Option) redlock
 	return report
 }
 
-// Newer servers have a command for releases. With older ones most of this file is skipped: nothing changes there.
-
 // deletesBy is the command by which the library releases a lock on the server; empty if that has none.
 func deletesBy(t *testing.T, n *testcluster.Node) string {
 	t.Helper()
@@ -249,16 +247,6 @@ func deletesBy(t *testing.T, n *testcluster.Node) string {
 		}
 	}
 	return ""
-}
-
-// newServers starts servers that have such a command.
-func newServers(t *testing.T, n int) (c *testcluster.Cluster, deletes string) {
-	t.Helper()
-	c = testcluster.RunServers(t, n)
-	if deletes = deletesBy(t, c.Nodes[0]); deletes == "" {
-		t.Skip("the server knows neither DELIFEQ nor DELEX")
-	}
-	return c, deletes
 }
 
 // calls is how often the server has carried out a command.
@@ -276,8 +264,11 @@ func calls(t *testing.T, n *testcluster.Node, command string) (count int) {
 // Where the user may not use the command, the script is sent, also if the right is taken away later. That is no vote.
 func TestReleaseOfAUserWithoutTheCommand(t *testing.T) {
 	t.Parallel()
-	c, deletes := newServers(t, 1)
-	n := c.Nodes[0]
+	n := testcluster.RunServers(t, 1).Nodes[0]
+	deletes := deletesBy(t, n)
+	if deletes == "" {
+		t.Skip("the server knows neither DELIFEQ nor DELEX")
+	}
 	release := func(r *redlock.Redlock) (deletions, scripts int) {
 		l := tryLock(t, r, []string{"a"}, time.Minute)
 		before, scriptsBefore := calls(t, n, deletes), calls(t, n, "evalsha")
@@ -304,43 +295,4 @@ func TestReleaseOfAUserWithoutTheCommand(t *testing.T) {
 	assert.Equal(t, int64(1), with.Stats().Nodes[0].Connects)
 	assert.Zero(t, with.Stats().Nodes[0].Votes.Failed)
 	require.Empty(t, keys(t, n))
-}
-
-// having is how many nodes have a key.
-func having(t *testing.T, c *testcluster.Cluster, key string) (count int64) {
-	t.Helper()
-	for _, n := range c.Nodes {
-		count += admin(t, n, "EXISTS", key).(int64)
-	}
-	return count
-}
-
-// Who waits is told all the same, in turn, and nothing is left.
-func TestReleaseByACommandWakesWhoWaits(t *testing.T) {
-	t.Parallel()
-	c, deletes := newServers(t, 3)
-	holder := newPatient(t, nodesOf(c))
-	waiter := newPatient(t, nodesOf(c))
-	require.True(t, lockEverywhere(t, c, holder, "first"))
-	require.True(t, lockEverywhere(t, c, waiter, "first"))
-	before := calls(t, c.Nodes[0], deletes)
-	for range 20 {
-		held := tryLock(t, holder, []string{"a"}, time.Minute)
-		got := make(chan *redlock.Lock, 1)
-		go func() {
-			l, err := waiter.Lock(t.Context(), []string{"a"}, time.Minute, redlock.WithRetryDelay(time.Minute), redlock.WithRetryCount(-1))
-			assert.NoError(t, err)
-			got <- l
-		}()
-		await(t, patience, "it is in line", func() bool { return having(t, c, "__redlock__:w:a:bl") >= 2 })
-		require.NoError(t, held.Unlock(t.Context()))
-		select {
-		case l := <-got:
-			require.NoError(t, l.Unlock(t.Context()))
-		case <-time.After(20 * time.Second):
-			t.Fatal("nobody has told who waits")
-		}
-		await(t, patience, "no lock is left", func() bool { return having(t, c, "a") == 0 })
-	}
-	assert.GreaterOrEqual(t, calls(t, c.Nodes[0], deletes)-before, 20)
 }
