@@ -367,6 +367,22 @@ func TestManyReasonsAreTheClientsOwn(t *testing.T) {
 	}
 }
 
+// The time that replies take is the mean of the first eight, and then moves by an eighth.
+func TestManyRoundTrips(t *testing.T) {
+	w := newCrowd(t)
+	w.connect()
+	for _, took := range []struct{ reply, mean, takes int }{
+		{100, 100, 100}, {200, 150, 150}, {300, 200, 200}, {0, 150, 0}, {150, 150, 150}, {150, 150, 150}, {150, 150, 150}, {150, 150, 150}, {950, 250, 250}, {170, 240, 170},
+	} {
+		require.NoError(t, w.n.Enqueue(owners(0, 1, 0)[0].request(node.Ask, extend), w.at()))
+		w.write()
+		w.now += time.Duration(took.reply) * time.Millisecond
+		w.n.Answer(w.c, "yes", nil, w.at())
+		assert.Equal(t, time.Duration(took.mean)*time.Millisecond, w.n.Stats(w.at()).RTT)
+		assert.InDelta(t, took.takes*int(time.Millisecond), int(w.n.Takes()), 1)
+	}
+}
+
 // Whatever happens to tokens on several resources, nothing of those that are released is left.
 func TestManyAtRandom(t *testing.T) {
 	for seed := range uint64(300) {
