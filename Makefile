@@ -25,7 +25,7 @@ NESTED := $(patsubst ./%/go.mod,%,$(shell find . -mindepth 2 -name go.mod -not -
 
 # Modules that nobody imports or installs. Their lint, like the last platform, is for make nightly: compiling what they depend
 # on takes longer than a change should wait.
-INTERNAL := bench bench/etcd compat proof test/publish
+INTERNAL := bench bench/etcd compat proof test/repository/publish
 
 # What make check does besides make cover, one after the other: each has as much at a time as there are cores.
 CHECKS := test-race fmt-check vet lint matrix-short tidy-check deps-check cross nested snippets api-diff bench-smoke quickstart mutants-short
@@ -85,7 +85,7 @@ test: tools ## all tests in small (-short), after installing what they need
 # Those of the documents start other programs, which are not built with it.
 test-race: tools-race ## all tests in small, with the race detector
 	CGO_ENABLED=1 $(TESTRUN) -race -short -vet=off -parallel $(PARALLEL) -timeout $(TIMEOUT) $(TESTFLAGS) \
-		./redlock $$($(GO) list ./test/... ./... | grep -v /test/snippets)
+		./redlock $$($(GO) list ./test/... ./... | grep -v /test/repository)
 
 .PHONY: race
 race: tools-race ## all tests at full size, with the race detector
@@ -174,7 +174,7 @@ cross-all: PLATFORM = $(PLATFORMS)
 cross-all: cross ## compile for all other platforms
 
 # The tests of these take longest, so they begin first.
-LONG := proof otelredlock test/publish cmd/redlock
+LONG := proof otelredlock test/repository/publish cmd/redlock
 
 .PHONY: nested
 nested: tools promtool ## short tests of the nested modules, CORES at a time; make lint has go vet
@@ -206,7 +206,7 @@ quickstart-docker: ## the quickstart on three real servers, in containers
 
 .PHONY: api
 api: ## write down what the packages export, after a change of it that is meant
-	$(GO) test -timeout $(TIMEOUT) ./test/apicheck -run TestAPI -update
+	$(GO) test -timeout $(TIMEOUT) ./test/repository -run TestAPI -update
 
 .PHONY: lua
 lua: ## write docs/generated/scripts, the scripts with quarantine, after a change of one that is meant
@@ -214,7 +214,7 @@ lua: ## write docs/generated/scripts, the scripts with quarantine, after a chang
 
 .PHONY: snippets
 snippets: ## compile and run the Go of the READMEs and docs/, check their links and lines
-	$(GO) test -count=1 -timeout $(TIMEOUT) ./test/snippets
+	$(GO) test -count=1 -timeout $(TIMEOUT) ./test/repository
 
 .PHONY: pictures
 pictures: ## draw the picture of the READMEs again
@@ -222,9 +222,8 @@ pictures: ## draw the picture of the READMEs again
 
 .PHONY: sim
 sim: ## a short simulation, and the searches over the rules of a node and of rounds
-	@mkdir -p $(BUILD) && rm -f $(BUILD)/sim.txt
-	SIM_REPORT=$(abspath $(BUILD))/sim.txt $(TESTRUN) -timeout $(TIMEOUT) $(TESTFLAGS) ./test/simulation
-	@cat $(BUILD)/sim.txt
+	@mkdir -p $(BUILD)
+	$(TESTRUN) -timeout $(TIMEOUT) $(TESTFLAGS) ./test/simulation
 	$(TESTRUN) -timeout $(TIMEOUT) $(TESTFLAGS) -run "World|Quorum" ./test/world ./test/quorum
 
 .PHONY: world-full
@@ -370,7 +369,7 @@ packages: packages-tools ## archives, .deb, .rpm, checksums and SBOMs of the too
 
 .PHONY: packages-test
 packages-test: tools-packages ## make packages, and install, use and remove the .deb; a release with its packages
-	cd test/publish && $(GO) test -v -count=1 -timeout $(TIMEOUT) -run 'Package|ARelease$$' .
+	cd test/repository/publish && $(GO) test -v -count=1 -timeout $(TIMEOUT) -run 'Package|ARelease$$' .
 
 .PHONY: tools-packages
 tools-packages: tools
@@ -394,8 +393,8 @@ work: ## write go.work, for editors: all modules in one window
 	$(GO) work init . $(addprefix ./,$(NESTED))
 
 .PHONY: footprint
-footprint: tools ## write docs/generated/footprint.md: what a program gets with the library
-	cd test/publish && $(GO) test -count=1 -timeout $(TIMEOUT) -run Footprint -update .
+footprint: ## write docs/generated/footprint.md: what a program gets with the library
+	sh scripts/footprint.sh
 
 .PHONY: bench
 bench: tools ## the benchmarks: writes docs/generated/benchmarks.md and its plots; BENCHFLAGS="-parts latency" for some of them

@@ -22,7 +22,7 @@ set -eu
 cd "$(dirname "$0")/.."
 
 module=github.com/seed6c881748/redlock
-# As in test/publish. What a line requires besides the library, the ones before it have.
+# As in test/repository/publish. What a line requires besides the library, the ones before it have.
 released="cmd/redlock otelredlock integrations/*"
 pools="integrations/redsync/redis/goredis/*"
 version=${1:-}
@@ -112,7 +112,7 @@ packages() { # The tags are not set yet, and none is pushed.
 }
 proxy() { # of the commit HEAD
 	rm -rf "$work/proxy" "$work/cache"
-	(cd test/publish && GOWORK=off go run . -repo ../.. -commit HEAD -version "$version" -proxy "$work/proxy")
+	(cd test/repository/publish && GOWORK=off go run . -repo ../../.. -commit HEAD -version "$version" -proxy "$work/proxy")
 }
 
 # The library first: the go.sum of the other modules has its hash, which their files are no part of.

@@ -11,7 +11,7 @@ import (
 	"github.com/seed6c881748/redlock/redlock/redlocktest"
 )
 
-// This file is the example of the package's documentation. A test of test/apicheck compares
+// This file is the example of the package's documentation. A test of test/repository compares
 // them.
 
 type reporter struct {

@@ -77,7 +77,7 @@ func (w *world) moves(all []move) []move {
 		if w.may(flushes) && w.holds(i) {
 			all = append(all, move{what: flushing, place: uint8(i)})
 		}
-		if w.may(restarts) && !in(w.stable, i) {
+		if w.may(restarts) {
 			all = append(all, move{what: restarting, place: uint8(i)})
 		}
 	}
@@ -242,7 +242,7 @@ func (w *world) holders(c *client, cl *claim, m move, all []move) []move {
 		all = append(all, m)
 	}
 	for i := range w.sees(c) {
-		if c.phase == holding && w.may(repairs) && !in(w.stable, i) && w.remaining(c) > 0 {
+		if c.phase == holding && w.may(repairs) && w.remaining(c) > 0 {
 			m.what, m.place = repairing, uint8(i)
 			all = append(all, m)
 		}
@@ -457,11 +457,8 @@ func (w *world) lose(m move) {
 		w.used[flushes]--
 		w.used[restarts]++
 		w.nodes[m.place] = server.Server{}
-		switch w.closed[m.place] = w.now + w.ttl + w.drift; w.careless {
-		case lockInQuarantine:
-			w.closed[m.place] = 0
-		case shortQuarantine:
-			w.closed[m.place] -= 3 * w.unit
+		if !w.forgetful {
+			w.closed[m.place] = w.now + w.ttl + w.drift
 		}
 	}
 }
@@ -613,9 +610,6 @@ func (w *world) takesIt(c *client, cl *claim) {
 	r.taken, c.last = true, r.Verdict
 	switch r.Verdict {
 	case lease.Granted:
-		if w.careless == lateStart {
-			r.Start = w.at(c)
-		}
 		c.phase, c.until, c.got = holding, r.Until(), true
 		w.checkHold(c, cl, left)
 	case lease.Behind:
@@ -640,10 +634,7 @@ func (w *world) extends(c *client, cl *claim) {
 	r := w.newRound(c, cl, lease.Extending)
 	until := c.until
 	r.ends = w.now + w.remaining(c)
-	r.Validity, r.Lead, r.Valid = w.validity()-w.shorter, c.slept, &until
-	if w.careless == lateExtension {
-		r.Valid = nil
-	}
+	r.Validity, r.Lead, r.Valid = w.validity(), c.slept, &until
 	w.begin(c, cl, len(cl.rounds)-1, w.patience)
 }
 
@@ -663,11 +654,7 @@ func (w *world) settles(c *client, cl *claim, n int) {
 		c.phase, c.last = idle, r.Verdict
 		return
 	}
-	if w.careless == extensionFromItsEnd {
-		r.Start = w.at(c)
-	}
-	ended := w.remaining(c) <= 0 && w.careless != lateExtension
-	if v := r.Verdict; v == lease.Granted && !ended && !r.Until().Passed(w.at(c), c.slept) {
+	if v := r.Verdict; v == lease.Granted && w.remaining(c) > 0 && !r.Until().Passed(w.at(c), c.slept) {
 		c.until = c.until.Later(r.Until())
 	} else if v == lease.Lost {
 		c.until = lease.NewDeadline(w.at(c), 0, c.slept) // It is over for the holder.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed6c881748/redlock/internal/lease"
 	"github.com/seed6c881748/redlock/internal/node"
+	"github.com/seed6c881748/redlock/internal/testcluster"
 )
 
 // The search visits every state that a world can get into, breadth first: the first one that is wrong is one of those
@@ -289,7 +290,7 @@ func TestMain(m *testing.M) {
 
 func searchAll(t *testing.T, searches []named, large bool) {
 	t.Helper()
-	if raceEnabled {
+	if testcluster.RaceEnabled {
 		t.Skip("one goroutine has no races")
 	}
 	for _, l := range searches {

@@ -1,3 +1,33 @@
+// Package quorum has the rules of rounds (internal/lease) run beside nodes, connections and clocks that the tests play:
+// several clients ask a few nodes for locks. A search tries what may happen, in any order, and holds each state against
+// what must never be. Package world does the same with the rules of one node (internal/node).
+//
+// A lease.Round of each claim is the very code. Around it, the tests do what redlock/round.go and
+// redlock/acquisition.go do: they send what is to be sent, set the timer, give back, take the result, and go on with a
+// new claim. What is below a round is this contract, which internal/node keeps:
+//
+//   - The requests of one claim reach a node in the order in which they were made, as long as the connection lasts. A
+//     release that is asked for behind a lock request is carried out after it, however late that is.
+//   - A connection may break at any time. A request on it may have been carried out, may never be, or may be later. The
+//     round is told that there is no answer. A release is sent again until it is confirmed.
+//   - What comes twice, or behind its release, is released again.
+//   - An answer comes to a request once at most. It may come as late as it likes, or never.
+//   - A request may be refused before it is sent. That is told at once.
+//   - A release is sent wherever the claim may have left something. It is not sent where a lock request was refused, and
+//     no other one is on its way.
+//
+// And this is what a node promises, as safety.md has it:
+//
+//   - A key that was set lives for the validity at least, by the clock of the client that has it set: the drift is what a
+//     node's clock may gain. It lives for ttl and drift at most.
+//   - A node carries out one request after the other, each as a whole. A lock request sets all keys or none.
+//   - The counters of fences are not lost, and grow with each grant. Where they may be lost, nothing is said of fences.
+//   - Who grants a lock, or raises a counter, says what that was before, or nothing if it does not know.
+//   - A node that has restarted without its data grants nothing for the longest ttl. Where that is not so, two locks may
+//     overlap.
+//
+// The clients' clocks may stand still while their machines sleep: then they say by how much they are behind. A process
+// may stand still at any time, too, its clock going on: then nothing is read, and its timers are late.
 package quorum
 
 import (
@@ -40,12 +70,10 @@ type limits struct {
 	takes                      [maxNodes]time.Duration // to answer of late, as the rules are told
 	slow                       bool                    // they do take as long
 	refuse                     [maxClients]uint8       // sets of nodes that answer a client's lock requests with an error
-	stable                     uint8                   // set of nodes that do not restart, and are not repaired
 	given                      [maxClients]uint8       // so many of the nodes, the first ones; 0: all
 	tries                      [maxClients]uint8       // how often a client asks for a lock
 	digests                    string                  // of the tokens, one letter for each
 	anyExpiry                  bool                    // keys may go at any time. Nothing is said of validities then
-	shorter                    time.Duration           // by which an extension's ttl is
 	untimed                    bool                    // no time passes
 	together                   bool                    // all clients begin before anything else
 	swift                      bool                    // what a node has carried out is heard of at once
@@ -56,7 +84,7 @@ type limits struct {
 	wins                       int                     // so many clients must have got the lock at the end, if not 0
 	comesTo                    string                  // what the first client must have got at the end: "granted", "taken", "no quorum"; empty: anything
 	ordered                    bool                    // nodes are told apart, though they are alike
-	careless                   care                    // what the scripts do wrong
+	forgetful                  bool                    // a node that has lost its data grants locks at once
 	oneToken                   bool                    // all claims have the same
 	half                       bool                    // of the nodes are taken for a quorum
 	leaves                     uint8                   // set of nodes whose first key of the first client goes as soon as it is set
@@ -92,31 +120,6 @@ const (
 )
 
 type budget [things]uint8
-
-// A care is what scripts do not take.
-type care uint8
-
-const (
-	careful        care = iota
-	raisesAbove         // a raise is acknowledged where the counter is above the fence already
-	raisesAnybodys      // a raise does not look at the token
-	countsNothing       // a grant does not count
-	findsLeast          // a grant is said to have found the smallest of several counters
-
-	noDrift             // nothing comes off the ttl for clocks that run at different rates
-	driftOfOneClock     // the error of one clock does, not that of two
-	lateStart           // the start is read when the answers are there
-	extensionFromItsEnd // an extension counts from its answers
-	lateExtension       // an extension counts though it is decided after the old Until
-	extensionShortens   // an extension by less makes the life of a key shorter
-	extensionOfAnothers // an extension takes a key, whoever has it
-	extensionCreates    // an extension also creates a key, and does so in quarantine
-	repairOfAnothers    // a repair takes a key, whoever has it
-	repairInQuarantine  // a repair creates a key in quarantine
-	lockInQuarantine    // a node grants locks in quarantine
-	shortQuarantine     // the quarantine is a bit too short
-	releaseOfAnothers   // a release deletes a key, whoever has it
-)
 
 // A task is what a request asks a node for.
 type task uint8
@@ -353,15 +356,7 @@ func (l *limits) sees(c *client) int {
 	return l.nodes
 }
 
-func (l *limits) validity() time.Duration {
-	switch l.careless {
-	case noDrift:
-		return l.ttl
-	case driftOfOneClock:
-		return l.ttl - l.drift/2
-	}
-	return l.ttl - l.drift
-}
+func (l *limits) validity() time.Duration { return l.ttl - l.drift }
 
 func in(set uint8, i int) bool                { return set>>i&1 != 0 }
 func (w *world) mono(c *client) time.Duration { return w.now - c.slept }

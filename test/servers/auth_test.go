@@ -8,8 +8,10 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -26,12 +28,7 @@ import (
 func TestAuthOfServersThatRequireAPassword(t *testing.T) {
 	t.Parallel()
 	c := testcluster.RunServers(t, 3, testcluster.WithArgs("--requirepass", secret))
-	nodes := func(f func(n *testcluster.Node) redlock.Node) (all []redlock.Node) {
-		for _, n := range c.Nodes {
-			all = append(all, f(n))
-		}
-		return all
-	}
+	nodes := func(f func(n *testcluster.Node) redlock.Node) []redlock.Node { return nodesBy(c, f) }
 	wrong := map[string][]redlock.Node{
 		// A server without the setting says that in another way.
 		"NOAUTH": nodes(func(n *testcluster.Node) redlock.Node { return redlock.NewNode(n.Addr()) }),
@@ -105,56 +102,30 @@ func TestAuthOfServersThatRequireAPassword(t *testing.T) {
 //
 //	ACL SETUSER locker on >password ~locks:* +evalsha +eval +script|load +get +set +del +pttl +pexpire
 //
-// with WithPrefix("locks:"). A database other than 0 also takes +select. A PING
-// that is not permitted is answered, too, and the answer is all that it is for;
-// +ping keeps the server's ACL LOG clean.
+// with WithPrefix("locks:"). A database other than 0 also takes +select. A PING that is not permitted is answered, too, and
+// the answer is all that it is for; +ping keeps the server's ACL LOG clean.
 var leastPrivilege = []string{"+evalsha", "+eval", "+script|load", "+get", "+set", "+del", "+pttl", "+pexpire"}
 
-// everyOperation makes the library use every command that it knows, and returns
-// what failed.
-func everyOperation(t *testing.T, n *testcluster.Node, r *redlock.Redlock) error {
+// everyOperation makes the library use every command that it knows.
+func everyOperation(t *testing.T, n *testcluster.Node, r *redlock.Redlock) {
 	t.Helper()
-	ctx := t.Context()
-	l, err := r.TryLock(ctx, []string{"a", "b"}, time.Minute)
-	if err != nil {
-		return err
-	}
+	l := tryLock(t, r, []string{"a", "b"}, time.Minute)
 	// Refusals and inspections tell how long the holder's keys live.
-	if _, err = r.TryLock(ctx, []string{"a"}, time.Minute); !errors.Is(err, redlock.ErrTaken) {
-		return fmt.Errorf("refusal: %w", err)
-	}
-	in, err := r.Inspect(ctx, "a")
-	if err = errors.Join(err, in.Nodes[0].Err); err != nil {
-		return fmt.Errorf("inspect: %w", err)
-	}
-	if err = l.Extend(ctx, 2*time.Minute); err != nil {
-		return err
-	}
-	if err = l.Unlock(ctx); err != nil {
-		return err
-	}
-	// A server that has lost its scripts gets them with the request.
-	require.NoError(t, n.FlushScripts())
-	if l, err = r.TryLock(ctx, []string{"a"}, time.Minute); err != nil {
-		return err
-	}
-	if err = l.Unlock(ctx); err != nil {
-		return err
-	}
-	// A request whose reply is lost has to be settled on a new connection.
-	for range 20 {
-		if sent, failed := loseAReply(t, n, r); sent {
-			return failed
-		}
-	}
-	t.Fatal("no request was sent within 50 ms")
-	return nil
+	refused(t, redlock.ErrTaken, r, []string{"a"}, time.Minute)
+	in, err := r.Inspect(t.Context(), "a")
+	require.NoError(t, err)
+	require.NoError(t, in.Nodes[0].Err)
+	require.NoError(t, l.Extend(t.Context(), 2*time.Minute))
+	release(t, l)
+	require.NoError(t, n.FlushScripts()) // They come with the request then.
+	cycle(t, r, "a", time.Minute)
+	await(t, patience, "a request of unknown outcome is settled on a new connection", func() bool { return loseAReply(t, n, r) })
 }
 
-// loseAReply has a lock request be carried out, its reply be lost, and the connection break, and
-// returns when that is settled. Its release may be asked for before or after the connection
-// has broken. On a busy machine it may not have been sent in time.
-func loseAReply(t *testing.T, n *testcluster.Node, r *redlock.Redlock) (sent bool, failed error) {
+// loseAReply has a lock request be carried out, its reply be lost, and the connection break, and waits until that is
+// settled. Its release may be asked for before or after the connection has broken. On a busy machine it may not have been
+// sent in time.
+func loseAReply(t *testing.T, n *testcluster.Node, r *redlock.Redlock) (sent bool) {
 	t.Helper()
 	before := r.Stats().Nodes[0]
 	n.Proxy().DropReplies(true)
@@ -165,40 +136,28 @@ func loseAReply(t *testing.T, n *testcluster.Node, r *redlock.Redlock) (sent boo
 	n.Proxy().Refuse(false)
 	await(t, patience, "the lock of unknown outcome is settled", func() bool {
 		s := r.Stats().Nodes[0]
-		if s.Err != nil && strings.Contains(s.Err.Error(), "clean-up") {
-			failed, sent = s.Err, true
-			return true
-		}
 		sent = s.Unknown > before.Unknown
 		return s.Up && s.Connects > before.Connects && len(keys(t, n)) == 0
 	})
-	return sent, failed
+	return sent
 }
 
+// That every right is needed, redlockcheck.TestRightsAreThoseOfTheScripts says.
 func TestAuthOfAUserWithTheLeastPrivileges(t *testing.T) {
 	t.Parallel()
 	// Each user has a server of its own: another client that connects loads the scripts that were flushed.
-	as := func(path string, rules ...string) error {
+	as := func(path string, rules ...string) (*testcluster.Node, *redlock.Redlock) {
 		n := testcluster.RunServers(t, 1, testcluster.WithProxy()).Nodes[0]
-		setUser(t, n, "locker", rules...)
+		setUser(t, n, "locker", slices.Concat(leastPrivilege, []string{"~locks:*"}, rules)...)
 		node := redlock.NewNode("redis://locker:" + url.QueryEscape(secret) + "@" + n.Addr() + path)
-		return everyOperation(t, n, newPatient(t, []redlock.Node{node}, redlock.WithPrefix("locks:")))
+		return n, newPatient(t, []redlock.Node{node}, redlock.WithPrefix("locks:"))
 	}
-	least := append(slices.Clone(leastPrivilege), "~locks:*")
-	require.NoError(t, as("", least...))
-	require.NoError(t, as("/0", least...))
-	require.NoError(t, as("/7", append(slices.Clone(least), "+select")...))
-	require.ErrorContains(t, as("/7", least...), "select")
-
-	// Every rule is needed.
-	for i, rule := range leastPrivilege {
-		err := as("", slices.Delete(slices.Clone(least), i, i+1)...)
-		require.Error(t, err, rule)
-		require.Regexp(t, notPermitted, err.Error(), rule)
+	for path, rule := range map[string]string{"": "+ping", "/0": "+ping", "/7": "+select"} {
+		n, r := as(path, rule)
+		everyOperation(t, n, r)
 	}
-	err := as("", append(slices.Clone(leastPrivilege), "~other:*")...)
-	require.Error(t, err)
-	require.Regexp(t, notPermitted, err.Error())
+	_, r := as("/7")
+	require.ErrorContains(t, refusal(t, redlock.ErrNoQuorum, r, []string{"a"}, time.Minute), "select")
 }
 
 // notPermitted is how servers of any version say so.
@@ -233,12 +192,11 @@ func TestAuthWithCredentialsThatChange(t *testing.T) {
 			require.NoError(t, conn.Close())
 		}
 	}
-	nodes := make([]redlock.Node, len(c.Nodes))
-	for i, n := range c.Nodes {
-		nodes[i] = redlock.Node{Name: n.Name(), Pool: redlock.PoolFunc(func(ctx context.Context) (redis.Conn, error) {
+	nodes := nodesBy(c, func(n *testcluster.Node) redlock.Node {
+		return redlock.Node{Name: n.Name(), Pool: redlock.PoolFunc(func(ctx context.Context) (redis.Conn, error) {
 			return redlock.NewNode(n.DirectAddr(), redis.DialUsername("app"), redis.DialPassword(password())).Pool.GetContext(ctx)
 		})}
-	}
+	})
 	rotate()
 	r := newPatient(t, nodes)
 	held := tryLock(t, r, []string{"held"}, time.Minute)
@@ -288,18 +246,16 @@ func TestAuthOfAPoolFunc(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			nodes := func(database string) []redlock.Node {
-				all := make([]redlock.Node, len(c.Nodes))
-				for i, n := range c.Nodes {
+				return nodesBy(c, func(n *testcluster.Node) redlock.Node {
 					inner := redlock.NewNode("redis://:" + url.QueryEscape(secret) + "@" + n.DirectAddr() + database)
-					all[i] = redlock.Node{Name: n.Name(), Pool: redlock.PoolFunc(func(ctx context.Context) (redis.Conn, error) {
+					return redlock.Node{Name: n.Name(), Pool: redlock.PoolFunc(func(ctx context.Context) (redis.Conn, error) {
 						conn, err := inner.Pool.GetContext(ctx)
 						if err != nil {
 							return nil, err
 						}
 						return f(conn)
 					})}
-				}
-				return all
+				})
 			}
 			r := newPatient(t, nodes(""))
 			for range 10 {
@@ -313,26 +269,21 @@ func TestAuthOfAPoolFunc(t *testing.T) {
 	}
 }
 
-// documentedACL is the line of docs/operations.md that makes a user for locks.
-func documentedACL(t *testing.T) string {
+// documentedRights are those of the user for locks in docs/operations.md.
+func documentedRights(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile("../../docs/operations.md")
 	require.NoError(t, err)
-	var found []string
-	for line := range strings.Lines(string(text)) {
-		if strings.HasPrefix(line, "user ") {
-			found = append(found, strings.TrimSpace(line))
-		}
-	}
+	found := regexp.MustCompile(`(?m)^user locker on >secret (.*)$`).FindAllSubmatch(text, -1)
 	require.Len(t, found, 1)
-	return found[0]
+	return string(found[0][1])
 }
 
 // A real server loads what the documents show, however it is given to it, and the user that it
 // makes may do all that the library does. Check has an answer for it: it does not end in "unknown".
 func TestACLOfTheDocumentsIsLoaded(t *testing.T) {
 	t.Parallel()
-	line := documentedACL(t)
+	line := "user locker on >secret " + documentedRights(t)
 	file := filepath.Join(t.TempDir(), "acl")
 	require.NoError(t, os.WriteFile(file, []byte(line+"\n"), 0o600))
 	for name, option := range map[string]testcluster.ServerOption{
@@ -348,10 +299,9 @@ func TestACLOfTheDocumentsIsLoaded(t *testing.T) {
 					admin(t, n, "ACL", redis.Args{"SETUSER"}.AddFlat(strings.Fields(line)[1:])...)
 				}
 			}
-			nodes := make([]redlock.Node, len(c.Nodes))
-			for i, n := range c.Nodes {
-				nodes[i] = redlock.NewNode("redis://locker:secret@" + n.DirectAddr())
-			}
+			nodes := nodesBy(c, func(n *testcluster.Node) redlock.Node {
+				return redlock.NewNode("redis://locker:secret@" + n.DirectAddr())
+			})
 			requireLocks(t, nodes)
 			prefix := redlock.WithPrefix("locks:")
 			report := checked(t, nodes, prefix, redlock.WithFencing(), redlock.WithQuarantine(time.Minute))
@@ -450,4 +400,128 @@ func outerAddress(t *testing.T) string {
 	}
 	t.Log("skipped: protected mode, as this machine has only loopback addresses")
 	return ""
+}
+
+// A user that may read the counters but not write them gets no lock, and no key is left.
+func TestFenceCountersThatMayNotBeWritten(t *testing.T) {
+	c := testcluster.RunServers(t, 3)
+	r := newPatient(t, nodesBy(c, func(n *testcluster.Node) redlock.Node {
+		admin(t, n, "ACL", "SETUSER", "reader", "on", ">pw", "resetkeys", "+@all", "~x", "~*:s:*", "%R~*:f:*")
+		return redlock.NewNode("redis://reader:pw@" + n.Addr())
+	}))
+	for _, opts := range [][]redlock.Option{{redlock.WithRetryCount(0)}, {redlock.WithRetryCount(1), redlock.WithRetryDelay(time.Millisecond)}} {
+		_, err := r.Lock(t.Context(), []string{"x"}, time.Hour, append(opts, redlock.WithFencing())...)
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		require.ErrorContains(t, err, "NOPERM")
+		awaitNoKeys(t, c) // A node that was not waited for may be late.
+	}
+}
+
+// usersOf returns the nodes of a cluster for a user with these rights.
+func usersOf(t *testing.T, c *testcluster.Cluster, rights string) []redlock.Node {
+	t.Helper()
+	return nodesBy(c, func(n *testcluster.Node) redlock.Node {
+		setUser(t, n, "u", append([]string{"resetchannels"}, strings.Fields(rights)...)...)
+		return redlock.NewNode(n.DirectAddr(), redis.DialUsername("u"), redis.DialPassword(secret))
+	})
+}
+
+// Whatever a user may not do, waiting works: by polling, and that is said once.
+func TestWaitingWithRights(t *testing.T) {
+	t.Parallel()
+	all := strings.NewReplacer("+info", "", "resetchannels", "").Replace(documentedRights(t))
+	without := func(rights ...string) string {
+		rest := strings.Fields(all)
+		for _, right := range rights {
+			require.Contains(t, rest, right)
+			rest = slices.DeleteFunc(rest, func(has string) bool { return has == right })
+		}
+		return strings.Join(rest, " ")
+	}
+	for name, c := range map[string]struct {
+		rights string
+		says   string // empty: wake-ups work
+	}{
+		"all":                         {all, ""},
+		"no channels":                 {without("&locks:__redlock__:*"), "NOPERM"},
+		"no SUBSCRIBE":                {without("+subscribe"), "NOPERM"},
+		"no PUBLISH":                  {without("+publish"), "PUBLISH"},
+		"no lines":                    {without("+zadd", "+zrem", "+zcard", "+zpopmin"), "not put in line"},
+		"no key that is not declared": {without("~locks:*") + " ~locks:*[^lr]", "not put in line"},
+		"no TIME, no ZREM":            {without("+time", "+zrem"), "not put in line"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cluster := testcluster.RunServers(t, 3)
+			nodes := usersOf(t, cluster, c.rights)
+			var mu sync.Mutex
+			said := map[string][]string{}
+			client := func(name string) *redlock.Redlock {
+				return newPatient(t, nodes, redlock.WithPrefix("locks:"), redlock.WithHook(func(_ context.Context, e redlock.Event) {
+					mu.Lock()
+					defer mu.Unlock()
+					if e.Kind == redlock.EventPolling {
+						said[name+e.Node] = append(said[name+e.Node], e.Err.Error())
+					}
+				}))
+			}
+			a, b := client("a"), client("b")
+			for range rounds(3, 2) {
+				held := tryLock(t, a, []string{"job"}, time.Minute)
+				took := handOver(t, held, b, "job")
+				assert.Less(t, took, time.Second, "a fraction of the time for which nobody else would have had it")
+				// The listeners come back, as after a time in which nobody waits.
+				for _, n := range cluster.Nodes {
+					admin(t, n, "CLIENT", "KILL", "TYPE", "pubsub")
+				}
+			}
+			if c.says != "" {
+				await(t, patience, "somebody says so", func() bool {
+					mu.Lock()
+					defer mu.Unlock()
+					return len(said) > 0
+				})
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if c.says == "" {
+				assert.Empty(t, said)
+			}
+			for who, texts := range said {
+				assert.Len(t, texts, 1, "%s: %q", who, texts)
+				assert.Contains(t, strings.ToLower(texts[0]), strings.ToLower(c.says))
+			}
+		})
+	}
+}
+
+// handOver has another client wait for the lock, releases it, and returns how long
+// the other one still had to wait.
+func handOver(t *testing.T, held *redlock.Lock, other *redlock.Redlock, resource string, opts ...redlock.Option) time.Duration {
+	t.Helper()
+	got := make(chan *redlock.Lock, 1)
+	go func() {
+		l, err := other.Lock(t.Context(), []string{resource}, time.Minute, append([]redlock.Option{redlock.WithRetryCount(-1)}, opts...)...)
+		assert.NoError(t, err)
+		got <- l
+	}()
+	await(t, patience, "somebody waits", func() bool { return other.Stats().Waiting > 0 && other.Stats().Taken > 0 })
+	rest(t.Context(), 300*time.Millisecond)
+	released := time.Now()
+	require.NoError(t, held.Unlock(t.Context()))
+	l := <-got
+	require.NotNil(t, l)
+	took := time.Since(released)
+	require.NoError(t, l.Unlock(t.Context()))
+	return took
+}
+
+// Names with any bytes are told to others as they are.
+func TestWaitingForOddNames(t *testing.T) {
+	cluster := testcluster.RunServers(t, 3)
+	a := newPatient(t, serverNodes(cluster), redlock.WithPrefix("p \x00\n"))
+	b := newPatient(t, serverNodes(cluster), redlock.WithPrefix("p \x00\n"))
+	for _, res := range []string{"a b\"'\r\n\x00", "\xff\xfe", strings.Repeat("k", 100_000), "{x}", "%s%d*?[a"} {
+		held := tryLock(t, a, []string{res, "z"}, time.Minute)
+		assert.Less(t, handOver(t, held, b, res, redlock.WithRetryDelay(time.Minute)), 30*time.Second, "%.10q", res)
+	}
 }

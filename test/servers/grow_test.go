@@ -129,7 +129,7 @@ func (f *fleet) locks(t *testing.T, who, user string, set []*testcluster.Node, o
 // locker is the user of a set on a node, as in docs/operations.md.
 func locker(t *testing.T, n *testcluster.Node, name string) {
 	t.Helper()
-	setUser(t, n, name, strings.Fields("resetchannels ~locks:* &locks:__redlock__:* -@all +ping +evalsha +eval +script|load +get +set +del +pttl +pexpire +exists +time +zadd +zrem +zcard +zpopmin +publish +subscribe +info")...)
+	setUser(t, n, name, strings.Fields(documentedRights(t))...)
 }
 
 func TestTheSetGrowsUnderLoad(t *testing.T) {
@@ -221,6 +221,7 @@ func TestOneRedisBecomesThree(t *testing.T) {
 	t.Parallel()
 	c := testcluster.RunServers(t, 3)
 	a := c.Nodes[0]
+	const unlock = `if redis.call("get", KEYS[1]) == ARGV[1] then return redis.call("del", KEYS[1]) else return 0 end`
 	f := new(fleet)
 	plain := func(who string) (stop func()) {
 		conn, err := redis.Dial("tcp", a.DirectAddr())
@@ -236,7 +237,7 @@ func TestOneRedisBecomesThree(t *testing.T) {
 			from := time.Now()
 			rest(ctx, time.Millisecond)
 			f.held(who, from, asked.Add(growTTL))
-			_, _ = conn.Do("EVAL", foreignUnlock, 1, grown, token)
+			_, _ = conn.Do("EVAL", unlock, 1, grown, token)
 		})
 	}
 	gets := func(who string) {

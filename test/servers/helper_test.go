@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
+	"github.com/seed6c881748/redlock/redlock"
 	"github.com/seed6c881748/redlock/test/testkit"
 )
 
@@ -33,9 +34,6 @@ var (
 	connects      = testkit.Connects
 	rounds        = testkit.Rounds
 	scenario      = testkit.Scenario
-	between       = testkit.Between
-	magnitude     = testkit.Magnitude
-	envNumber     = testkit.EnvNumber
 
 	newPatient     = testkit.NewPatient
 	serverNodes    = testkit.ServerNodes
@@ -53,13 +51,19 @@ var (
 )
 
 const (
-	ttl         = testkit.TTL
-	raceEnabled = testcluster.RaceEnabled
-	patient     = testkit.Patient
-	patience    = testkit.Patience
-	secret      = testkit.Secret
-	oddOwner    = testkit.OddOwner
+	ttl      = testkit.TTL
+	patient  = testkit.Patient
+	patience = testkit.Patience
+	secret   = testkit.Secret
 )
+
+// nodesBy returns a node for each server of a cluster.
+func nodesBy(c *testcluster.Cluster, node func(n *testcluster.Node) redlock.Node) (all []redlock.Node) {
+	for _, n := range c.Nodes {
+		all = append(all, node(n))
+	}
+	return all
+}
 
 // rest waits for a time that is part of a scenario.
 func rest(ctx context.Context, d time.Duration) {

@@ -4,9 +4,8 @@ import (
 	"context"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -103,13 +102,11 @@ func TestLockIsACommandOfTheServer(t *testing.T) {
 func TestRefusalOfAMistakenCallHarmsNobodyElse(t *testing.T) {
 	t.Parallel()
 	c := testcluster.RunServers(t, 3, testcluster.WithProxy())
-	var nodes []redlock.Node
-	for _, n := range c.Nodes {
+	r := newPatient(t, nodesBy(c, func(n *testcluster.Node) redlock.Node {
 		setUser(t, n, "locker", append([]string{"~app:*", "~__redlock__:*"}, leastPrivilege...)...)
-		nodes = append(nodes, redlock.NewNode("redis://locker:"+url.QueryEscape(secret)+"@"+n.Addr()))
 		admin(t, n, "RPUSH", "app:jobs", "x")
-	}
-	r := newPatient(t, nodes)
+		return redlock.NewNode("redis://locker:" + url.QueryEscape(secret) + "@" + n.Addr())
+	}))
 	for resource, says := range map[string]string{"app:jobs": "WRONGTYPE", "other": notPermitted} {
 		await(t, patience, "all nodes have a lock", func() bool { return lockEverywhere(t, c, r, "app:fine") })
 		for _, n := range c.Nodes {
@@ -240,41 +237,62 @@ func checked(t *testing.T, nodes []redlock.Node, opts ...redlock.Option) redlock
 	return report
 }
 
-// Somebody empties the servers' script caches all the time, so that a request's
-// script is often unknown. Nobody may notice.
-func TestScriptFlushInALoopIsNotNoticed(t *testing.T) {
+// deletesBy is the command by which the library releases a lock on the server; empty if that has none.
+func deletesBy(t *testing.T, n *testcluster.Node) string {
+	t.Helper()
+	conn := adminConn(t, n)
+	for _, command := range [][]any{{"DELEX", "none", "IFEQ", ""}, {"DELIFEQ", "none", ""}} {
+		if _, err := conn.Do(command[0].(string), command[1:]...); err == nil {
+			return strings.ToLower(command[0].(string))
+		}
+	}
+	return ""
+}
+
+// calls is how often the server has carried out a command.
+func calls(t *testing.T, n *testcluster.Node, command string) (count int) {
+	t.Helper()
+	stats, err := redis.String(admin(t, n, "INFO", "commandstats"), nil)
+	require.NoError(t, err)
+	if _, of, found := strings.Cut(stats, "cmdstat_"+command+":calls="); found {
+		_, err = fmt.Sscanf(of, "%d,", &count)
+		require.NoError(t, err)
+	}
+	return count
+}
+
+// Where the user may not use the command, the script is sent, also if the right is taken away later. That is no vote.
+func TestReleaseOfAUserWithoutTheCommand(t *testing.T) {
 	t.Parallel()
-	c := testcluster.RunServers(t, 3)
-	r := newPatient(t, nodesOf(c))
-	end := time.Now().Add(scenario(2*time.Second, 500*time.Millisecond))
-	var all sync.WaitGroup
-	var flushes, cycles atomic.Int64
-	for _, n := range c.Nodes {
-		conn := adminConn(t, n)
-		all.Go(func() {
-			for time.Now().Before(end) {
-				if _, err := conn.Do("SCRIPT", "FLUSH"); !assert.NoError(t, err) {
-					return
-				}
-				flushes.Add(1)
-			}
-		})
+	n := testcluster.RunServers(t, 1).Nodes[0]
+	deletes := deletesBy(t, n)
+	if deletes == "" {
+		t.Skip("the server knows neither DELIFEQ nor DELEX")
 	}
-	for i := range 4 {
-		all.Go(func() {
-			for time.Now().Before(end) {
-				l, err := r.TryLock(t.Context(), []string{fmt.Sprint("r", i), fmt.Sprint("s", i)}, time.Minute)
-				if !assert.NoError(t, err) {
-					return
-				}
-				assert.NoError(t, l.Extend(t.Context(), time.Minute))
-				assert.NoError(t, l.Unlock(t.Context()))
-				cycles.Add(1)
-			}
-		})
+	release := func(r *redlock.Redlock) (deletions, scripts int) {
+		l := tryLock(t, r, []string{"a"}, time.Minute)
+		before, scriptsBefore := calls(t, n, deletes), calls(t, n, "evalsha")
+		require.NoError(t, l.Unlock(t.Context()))
+		return calls(t, n, deletes) - before, calls(t, n, "evalsha") - scriptsBefore
 	}
-	all.Wait()
-	require.Positive(t, cycles.Load())
-	took := awaitNoKeys(t, c)
-	t.Logf("%d cycles among %d flushes; no key left %v later", cycles.Load(), flushes.Load(), took)
+	user := func(rules ...string) *redlock.Redlock {
+		setUser(t, n, "locker", append(slices.Clone(leastPrivilege), append(rules, "~*")...)...)
+		r := newPatient(t, []redlock.Node{redlock.NewNode("redis://locker:" + url.QueryEscape(secret) + "@" + n.DirectAddr())})
+		require.NoError(t, tryLock(t, r, []string{"first"}, time.Minute).Unlock(t.Context()))
+		return r
+	}
+	without := user()
+	deletions, scripts := release(without)
+	assert.Equal(t, []int{0, 1}, []int{deletions, scripts}, "without the right")
+	with := user("+" + deletes)
+	deletions, scripts = release(with)
+	assert.Equal(t, []int{1, 0}, []int{deletions, scripts}, "with the right")
+	admin(t, n, "ACL", "SETUSER", "locker", "-"+deletes)
+	for _, when := range []string{"as it is taken away", "without it"} {
+		deletions, scripts = release(with)
+		assert.Equal(t, []int{0, 1}, []int{deletions, scripts}, when)
+	}
+	assert.Equal(t, int64(1), with.Stats().Nodes[0].Connects)
+	assert.Zero(t, with.Stats().Nodes[0].Votes.Failed)
+	require.Empty(t, keys(t, n))
 }

@@ -185,9 +185,6 @@ func (m *minHoldSim) checkGone(l *simLock) {
 	late := time.Since(l.start) + reconnected + m.late
 	time.Sleep(time.Until(l.start.Add(2*late + time.Second)))
 	synctest.Wait()
-	for _, n := range s.nodes {
-		if left := n.lockKeys(); len(left) > 0 {
-			s.failf("(5) %s has %v, %v after the min hold of %s; late by at most %v", n.Name(), left, time.Since(l.keep()), l.name, late)
-		}
-	}
+	s.tracef("%v after the min hold of %s all is gone, late by at most %v", time.Since(l.keep()), l.name, late)
+	s.checkExpired()
 }

@@ -1,8 +1,10 @@
 package simulation
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing/synctest"
 	"time"
@@ -235,4 +237,351 @@ func (r *randomSim) wipe() {
 	}
 	synctest.Wait()
 	time.Sleep(3 * time.Second)
+}
+
+// In a share of the random seeds nothing that was ever sent can be relied on to
+// be over: what a broken connection still delivers comes up to randomLate later, and
+// requests run twice. A socket that was closed may go on delivering for more than a
+// minute after a partition, and whatever is between client and node may repeat a
+// request.
+//
+// Such a seed takes minutes instead of seconds, in which everybody is slower: locks
+// must be held while something late arrives.
+//
+// What is late must not touch a lock that is held. What arrives behind its token's release is released
+// again, unless it comes later than a minute, or was sent twice by what is on the way: then it may stay for
+// one ttl.
+
+// randomLate is the longest delay of late bytes and duplicates in such a seed: longer than clients reckon
+// with.
+const randomLate = 75 * time.Second
+
+// randomCopies is how often a node is sent a request again, at most.
+const randomCopies = 3
+
+// beLate makes a plan of late and duplicated requests.
+func (r *randomSim) beLate() {
+	p, rng := &r.plan, r.rng
+	r.late, p.wipe, p.longTTL = true, false, true
+	p.phases, p.clients, p.workers = 1, 2, 1+rng.IntN(2)
+	p.length, p.storms = testkit.Between(rng, randomLate, 2*randomLate), 1
+	p.think = testkit.Pick(rng, time.Second, 10*time.Second)
+	p.maxQuiet = testkit.Pick(rng, 5*time.Second, 15*time.Second)
+	p.maxFault = testkit.Pick(rng, time.Second, 3*time.Second)
+	p.bursts = 0
+	if rng.IntN(2) == 0 {
+		p.usual = &simCutOff
+	}
+	r.onRequest = r.repeatAtRandom
+}
+
+// setRepeating switches whether requests may run again.
+func (r *randomSim) setRepeating(on bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.repeating = on
+}
+
+// repeatAtRandom has some requests run again, and their copies as well.
+func (r *randomSim) repeatAtRandom(n *simNode, req *simRequest) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	rng := n.requestRand()
+	share := 16 // Or the keys of dead tokens would leave little to lock.
+	if req.cmd == "EVAL" {
+		share = 1 // Looks, and what the server does not know.
+	}
+	if !r.repeating || rng.IntN(share) > 0 || !n.requests.copy(req, randomCopies) {
+		return
+	}
+	n.sendAgain(req, testkit.Pick(rng, testkit.Between(rng, time.Millisecond, randomLate), testkit.Magnitude(rng, time.Millisecond, randomLate)))
+}
+
+// disturb has a node fail, in most cases, until end is called: while a lock is
+// asked for, so that a lock is held with a request of unknown outcome, and while it is
+// extended, so that every other vote counts.
+func (w *randomWorker) disturb(fault simFault) (end func()) {
+	s, rng := w.s, w.rng
+	if !s.late || rng.IntN(4) == 0 {
+		return func() {}
+	}
+	return testkit.Pick(rng, s.nodes...).suffer(fault, rng)
+}
+
+// holdLong extends the lock while things that are late arrive, and looks at it.
+func (w *randomWorker) holdLong(l *simLock) {
+	for range 2 + w.rng.IntN(14) {
+		time.Sleep(testkit.Between(w.rng, 0, 10*time.Second))
+		if l.check("held for long") != nil {
+			return
+		}
+		end := w.disturb(simBlackHole)
+		w.extendAtRandom(l)
+		end()
+	}
+}
+
+// Turns are a part of the random calls: in every third seed, callers of a client want one resource for a moment each, and
+// it is passed on from one to the next. They meet all that happens there, and other calls.
+
+// passedOn enters a lock that was passed on, and checks that it may have been: (1), (2), (3), (4) in its turn.
+func (l *simLock) passedOn(before *simLock) {
+	s, first := l.s, before
+	for first.before != nil {
+		first = first.before
+	}
+	l.before, l.start, l.call = before, first.start, first.call // The nodes were asked for all of them at once.
+	s.tracef("%s was passed on to %s", before.name, l.name)
+	released, end := before.releasedAt(), first.from.Add(first.o.turn)
+	switch {
+	case released.IsZero():
+		s.failf("(1) %s was passed on to %s, and was not released", before.name, l.name)
+	case released.After(end):
+		s.failf("(4) %s was passed on to %s at %v, and its turn ended at %v", before.name, l.name, s.offset(released), s.offset(end))
+	case !released.Before(before.lapse(before.Until())):
+		s.failf("(4) %s was passed on to %s at %v, and had ended at %v", before.name, l.name, s.offset(released), s.offset(before.Until()))
+	case !slices.Equal(before.keys, l.keys):
+		s.failf("(1) %s was passed on to %s, which wants other resources", before.name, l.name)
+	case l.Fence() > 0 && l.Fence() <= before.Fence():
+		s.failf("(2) %s with fence %d was passed on to %s with fence %d", before.name, before.Fence(), l.name, l.Fence())
+	case l.Until().Sub(released) < testkit.Validity(l.ttl)*9/10:
+		s.failf("(3) %s was passed on to %s until %v, which had asked for %v", before.name, l.name, s.offset(l.Until()), l.ttl)
+	}
+}
+
+// takesTurns makes a call one of those that want the first resource for a moment.
+func (w *randomWorker) takesTurns(ask *simAsk) {
+	ask.try, ask.resources = false, w.r.resources[:1]
+	ask.ttl = testkit.Between(w.rng, time.Second*95/100, time.Second)
+	ask.o.turn = min(w.r.plan.turn, testkit.Validity(ask.ttl)/10)
+	ask.bound += w.r.plan.turn // It may sleep until the turn is over.
+}
+
+// hurries uses a lock for a moment, and sometimes the handle that is over.
+func (w *randomWorker) hurries(l *simLock) {
+	time.Sleep(testkit.Magnitude(w.rng, 10*time.Microsecond, 5*time.Millisecond))
+	_ = l.check("in use")
+	_ = w.release(l)
+	if w.rng.IntN(4) == 0 {
+		w.use(l)
+		_ = w.release(l)
+	}
+}
+
+// A randomWorker is one goroutine that uses a client.
+type randomWorker struct {
+	simCaller
+	r *randomSim
+}
+
+func (w *randomWorker) run(until time.Time) {
+	for afterClose := 0; afterClose < 3; {
+		time.Sleep(testkit.Between(w.rng, 0, w.r.plan.think))
+		if every := w.r.plan.bursts; every > 0 {
+			time.Sleep(every - time.Since(w.s.start)%every)
+		}
+		if !time.Now().Before(until) || w.s.failed() {
+			return
+		}
+		if w.c.isClosed() {
+			afterClose++
+		}
+		if w.rng.IntN(20) == 0 {
+			w.inspect()
+			continue
+		}
+		end := w.disturb(simCutOff)
+		l := w.lock()
+		end()
+		if l != nil {
+			w.hold(l)
+		}
+		if w.r.plan.closing && w.rng.IntN(20) == 0 {
+			// As a process does that ends right after a release or a failure.
+			w.c.closeIdle()
+		}
+	}
+}
+
+func (w *randomWorker) randomTTL() time.Duration {
+	if w.s.late && w.rng.IntN(4) > 0 {
+		return testkit.Between(w.rng, simMaxTTL*5/6, simMaxTTL) // So that an extension moves Until.
+	}
+	if w.r.plan.longTTL && w.rng.IntN(3) > 0 {
+		return testkit.Between(w.rng, 20*time.Millisecond, simMaxTTL)
+	}
+	return testkit.Magnitude(w.rng, 20*time.Millisecond, time.Second)
+}
+
+// lock calls Lock or TryLock; nil if it got none.
+func (w *randomWorker) lock() *simLock {
+	rng, timeout := w.rng, w.c.timeout
+	ask := simAsk{try: rng.IntN(2) == 0, ttl: w.randomTTL(), attempts: 1}
+	for _, i := range rng.Perm(len(w.r.resources))[:1+rng.IntN(len(w.r.resources))] {
+		ask.resources = append(ask.resources, w.r.resources[i])
+	}
+	if w.r.plan.turn > 0 && rng.IntN(20) > 0 {
+		w.takesTurns(&ask)
+	}
+	if rng.IntN(8) == 0 {
+		timeout = testkit.Pick(rng, simTimeouts...)
+		ask.o.timeout = timeout
+	}
+	ask.bound += w.c.timeout + 2*timeout // For connections, and once more for a split vote.
+	if rng.IntN(2) < w.r.plan.fencing {
+		ask.o.fencing = true
+		ask.bound += timeout // And for a raise.
+	}
+	if !ask.try {
+		w.retry(&ask)
+	}
+	ctx, cancel, end := w.context(ask.bound)
+	defer cancel()
+	ask.end = end
+	l, _ := w.acquire(ctx, ask)
+	return l
+}
+
+// retry makes the call one of Lock, in line or polling.
+func (w *randomWorker) retry(ask *simAsk) {
+	retries, delay := w.rng.IntN(4), testkit.Magnitude(w.rng, time.Millisecond, 100*time.Millisecond)
+	ask.opts = append(ask.opts, redlock.WithRetryCount(retries), redlock.WithRetryDelay(delay))
+	ask.bound = time.Duration(retries+1)*ask.bound + 2*time.Duration(retries)*delay
+	ask.attempts += retries
+	if w.rng.IntN(2) == 0 && (ask.o.turn == 0 || w.rng.IntN(8) == 0) {
+		ask.opts = append(ask.opts, redlock.WithPolling())
+		return
+	}
+	// A release may set off another attempt before each timed one; none of them
+	// puts those off by more than the time that it takes. Before the first, it
+	// gets in line.
+	ask.bound += time.Duration(retries+1)*ask.bound + w.c.timeout
+	ask.attempts = 0
+}
+
+// hold uses the lock and ends it in one of several ways.
+func (w *randomWorker) hold(l *simLock) {
+	rng := w.rng
+	if l.o.turn > 0 && rng.IntN(20) > 0 {
+		w.hurries(l)
+		return
+	}
+	long := time.Until(l.Until()) > 3*time.Second
+	fate := rng.IntN(10)
+	if long && rng.IntN(4) > 0 {
+		fate = 0 // Or nobody else would get it for the rest of the phase.
+	}
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	if rng.IntN(4) == 0 {
+		w.share(l, fate < 6, &wg)
+	}
+	if w.s.late {
+		w.holdLong(l)
+	}
+	for range rng.IntN(4) {
+		time.Sleep(testkit.Magnitude(rng, time.Millisecond, 200*time.Millisecond))
+		w.use(l)
+	}
+	if rng.IntN(6) == 0 && !long {
+		// At the last moment.
+		time.Sleep(time.Until(l.Until()) - testkit.Magnitude(rng, 100*time.Microsecond, 50*time.Millisecond))
+		w.use(l)
+	}
+	switch {
+	case fate < 6 || long && fate < 9:
+		err := w.release(l)
+		for rng.IntN(3) == 0 || errors.Is(err, redlock.ErrNoQuorum) && rng.IntN(4) > 0 {
+			time.Sleep(testkit.Magnitude(rng, time.Millisecond, 2*time.Second))
+			err = w.release(l)
+		}
+	case fate < 8 && !long:
+		w.expire(l)
+		if rng.IntN(2) == 0 {
+			_ = w.release(l)
+		}
+	default:
+		w.s.tracef("%s abandons %s", w.name, l.name)
+	}
+}
+
+// share gives the handle to somebody else, who uses it as well.
+func (w *randomWorker) share(l *simLock, releases bool, wg *sync.WaitGroup) {
+	other := *w
+	other.rng, other.name = rand.New(rand.NewPCG(w.rng.Uint64(), 0)), w.name+"'"
+	l.shared = true
+	wg.Go(func() {
+		for range 1 + other.rng.IntN(3) {
+			time.Sleep(testkit.Magnitude(other.rng, time.Millisecond, 200*time.Millisecond))
+			other.use(l)
+		}
+		if other.rng.IntN(3) == 0 && releases {
+			_ = other.release(l)
+		}
+	})
+}
+
+// use looks at the lock and may extend it.
+func (w *randomWorker) use(l *simLock) {
+	_ = l.check("in use")
+	if w.rng.IntN(2) == 0 {
+		return
+	}
+	w.extendAtRandom(l)
+}
+
+func (w *randomWorker) extendAtRandom(l *simLock) {
+	life := w.randomTTL()
+	if w.rng.IntN(2) == 0 && !w.s.late {
+		life = min(life, time.Second)
+	}
+	ctx, cancel, end := w.context(l.o.timeout * 3 / 2)
+	defer cancel()
+	_ = w.extend(ctx, end, l, life)
+}
+
+func (w *randomWorker) release(l *simLock) error {
+	ctx, cancel, _ := w.context(l.o.timeout) // It must have no effect.
+	defer cancel()
+	return w.unlock(ctx, l)
+}
+
+// expire waits for the lock's end, to the nanosecond.
+func (w *randomWorker) expire(l *simLock) {
+	for {
+		until := l.Until()
+		time.Sleep(time.Until(until) - 1)
+		_ = l.check("just before its end")
+		time.Sleep(time.Until(until))
+		if l.Until().Equal(until) {
+			break
+		}
+	}
+	if err := l.check("at its end"); !errors.Is(err, redlock.ErrLost) {
+		w.s.failf("(4) Err of %s at Until: %v", l.name, err)
+	}
+	w.s.tracef("%s let %s expire", w.name, l.name)
+	start := time.Now()
+	if err := l.Extend(w.s.t.Context(), time.Second); !errors.Is(err, redlock.ErrLost) || !time.Now().Equal(start) {
+		w.s.failf("(4) Extend of %s after Until: %v, took %v", l.name, err, time.Since(start))
+	}
+}
+
+// inspect asks who holds a resource. Little is promised about the answer.
+func (w *randomWorker) inspect() {
+	s := w.s
+	ctx, cancel, end := w.context(w.c.timeout)
+	defer cancel()
+	start := time.Now()
+	in, err := w.c.r.Inspect(ctx, testkit.Pick(w.rng, w.r.resources...))
+	w.checkEnd("Inspect", start, 2*w.c.timeout, end, false) // Once more for connections.
+	switch {
+	case err == nil:
+		if len(in.Nodes) != len(s.nodes) {
+			s.failf("(8) Inspect shows %d of %d nodes", len(in.Nodes), len(s.nodes))
+		}
+	case ctx.Err() != nil && errors.Is(err, ctx.Err()), errors.Is(err, redlock.ErrClosed) && w.c.isClosed():
+	default:
+		s.failf("(8) Inspect: %v", err)
+	}
 }

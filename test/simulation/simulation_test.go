@@ -1,19 +1,15 @@
 package simulation
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"runtime"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/test/testkit"
@@ -28,7 +24,6 @@ import (
 //	SIM_SEEDS=n     runs the seeds 1 to n of each profile; SIM_SEEDS=long as many as make sim
 //	SIM_FIRST=k     begins at seed k instead of 1
 //	SIM_SEED=k      runs only seed k and prints all that happened
-//	SIM_REPORT=f    adds a line for each profile to the file f: seeds, virtual hours
 //
 // A seed fixes the schedule: the cluster, the clients, what they do and when, every fault
 // and every delay. It does not fix what the Go scheduler does with goroutines that are
@@ -128,7 +123,6 @@ func (n simSeeds) span(t *testing.T) (first, last uint64) {
 func simulate(t *testing.T, seeds simSeeds, profile func(s *sim)) {
 	t.Helper()
 	first, last := seeds.span(t)
-	told := newPace(t, last-first+1)
 	parts := uint64(runtime.GOMAXPROCS(0))
 	for part := range min(parts, last-first+1) {
 		t.Run(fmt.Sprintf("part=%d", part), func(t *testing.T) {
@@ -138,7 +132,6 @@ func simulate(t *testing.T, seeds simSeeds, profile func(s *sim)) {
 					profile(s)
 					s.end()
 					s.report()
-					told.virtual.Add(int64(time.Since(s.start)))
 				})
 			}
 		})
@@ -161,29 +154,6 @@ func seeOverlaps(t *testing.T, first, seeds int, broken func(s *sim)) {
 		})
 	}
 	assert.Greater(t, seen, seeds/3)
-}
-
-// A simPace says how much fake time the seeds of a profile take in real time.
-type simPace struct{ virtual atomic.Int64 }
-
-// newPace begins to count. When all seeds have run, one line says how fast that was: -v shows it, and it is
-// added to the file that SIM_REPORT names.
-func newPace(t *testing.T, seeds uint64) *simPace {
-	t.Helper()
-	p, began := new(simPace), time.Now()
-	t.Cleanup(func() {
-		virtual, took := time.Duration(p.virtual.Load()), time.Since(began)
-		line := fmt.Sprintf("%-30s %6d seeds in %6.1f s: %6.1f virtual hours, %5.1f a minute",
-			t.Name(), seeds, took.Seconds(), virtual.Hours(), virtual.Hours()/took.Minutes())
-		t.Log(line)
-		if name := os.Getenv("SIM_REPORT"); name != "" {
-			f, err := os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
-			require.NoError(t, err)
-			_, err = fmt.Fprintln(f, line)
-			require.NoError(t, errors.Join(err, f.Close()))
-		}
-	})
-	return p
 }
 
 // inSim runs fn in a bubble. A deadlock or a goroutine that is left behind makes synctest

@@ -344,16 +344,6 @@ func TestManyThatAreOverAreForgotten(t *testing.T) {
 	assert.Zero(t, w.n.Stats(w.at()).PendingReleases)
 }
 
-func TestManyLimits(t *testing.T) {
-	for timeout, want := range map[time.Duration][2]time.Duration{
-		time.Millisecond: {time.Second, time.Second}, 600 * time.Millisecond: {1200 * time.Millisecond, 1200 * time.Millisecond}, time.Minute: {2 * time.Minute, 2 * time.Minute},
-	} {
-		assert.Equal(t, want, [2]time.Duration{node.Silence(timeout), node.ConnectLimit(timeout)})
-	}
-	assert.Equal(t, []time.Duration{20 * time.Millisecond, time.Second, time.Second, 250 * time.Millisecond, 15 * time.Second, 50 * time.Millisecond, time.Minute},
-		[]time.Duration{node.MinBackoff, node.MaxBackoff, node.MinSilence, node.WatchInterval, node.IdlePing, node.MinStandstill, node.MinLate})
-}
-
 // A release that the server refuses for good is given up when nothing can be left.
 func TestManyThatAreRefusedForGoodAreGivenUp(t *testing.T) {
 	w, all := granted(t, 1)
@@ -364,55 +354,6 @@ func TestManyThatAreRefusedForGoodAreGivenUp(t *testing.T) {
 	assert.Equal(t, 1, w.n.Stats(w.at()).PendingReleases)
 	w.run(2 * ttl)
 	assert.Zero(t, w.n.Stats(w.at()).PendingReleases)
-}
-
-// What the server has refused is sent again at once when the node is closed, and soon after.
-func TestManyThatAreRefusedAreSentAtTheEnd(t *testing.T) {
-	w, all := granted(t, 5)
-	w.back = "BUSY"
-	for _, o := range all {
-		w.n.Release(&o.Trace, o.index(), w.at())
-	}
-	w.run(10 * time.Second)
-	require.False(t, w.n.Close(w.at()))
-	w.carry() // It refuses once more.
-	w.back = ""
-	w.run(shortTimeout / 4)
-	assert.Empty(t, w.keys)
-	assert.True(t, w.n.MayEnd())
-}
-
-// For want of room, what was looked for most often gives way.
-func TestManyMoreThanThereIsRoomFor(t *testing.T) {
-	w := newCrowd(t)
-	w.connect()
-	lose := func(from, count int) {
-		all := owners(from, count, 0)
-		for _, o := range all {
-			require.NoError(t, w.n.Enqueue(o.request(node.LockRequest, lock), w.at()))
-		}
-		w.write()
-		w.breaks()
-		w.connect()
-		for _, o := range all {
-			w.n.Release(&o.Trace, o.index(), w.at())
-		}
-		for _, s := range w.write() {
-			reply, err := w.serve(s.Command)
-			w.n.Answer(w.c, reply, err, w.at())
-		}
-		w.note()
-	}
-	lose(0, node.MaxBacklog-10)
-	assert.Equal(t, node.MaxBacklog-10, w.n.Stats(w.at()).Repeats)
-	w.run(time.Second)
-	lose(node.MaxBacklog, 30)
-	s := w.n.Stats(w.at())
-	assert.Equal(t, []int{node.MaxBacklog, 20}, []int{s.Repeats, int(s.RepeatsDropped)})
-	o := owners(node.MaxBacklog+3, 1, 0)[0]
-	w.keys[o.Keys()[0].(int)] = true
-	w.run(time.Minute)
-	assert.Empty(t, w.keys, "of one that came last")
 }
 
 // Which reasons for a vote that is missing say nothing about the node.
@@ -440,20 +381,6 @@ func TestManyRoundTrips(t *testing.T) {
 		assert.Equal(t, time.Duration(took.mean)*time.Millisecond, w.n.Stats(w.at()).RTT)
 		assert.InDelta(t, took.takes*int(time.Millisecond), int(w.n.Takes()), 1)
 	}
-}
-
-// A node is connected to when somebody first asks how it is reached.
-func TestManyNodesThatNobodyHasNeeded(t *testing.T) {
-	w := newCrowd(t)
-	up, connecting := w.n.Reach()
-	assert.Equal(t, []bool{false, true}, []bool{up, connecting})
-	assert.Equal(t, []node.Fact{{What: node.Wanted}}, w.n.Facts())
-	w = newCrowd(t)
-	assert.Zero(t, w.n.Close(w.at()) && w.n.State() != node.Closed)
-	assert.Equal(t, node.Closed, w.n.State())
-	up, connecting = w.n.Reach()
-	assert.Equal(t, []bool{false, false}, []bool{up, connecting})
-	assert.Empty(t, w.n.Facts())
 }
 
 // Whatever happens to tokens on several resources, nothing of those that are released is left.
@@ -522,37 +449,6 @@ func (w *crowd) lose(r *rand.Rand) {
 		w.rest()
 	}
 	w.note()
-}
-
-// The sign of life of a node without a vote is a write, as a server that refuses writes answers a PING.
-func TestManySignsOfLife(t *testing.T) {
-	for _, missing := range []bool{false, true} {
-		w := newCrowd(t)
-		w.connect()
-		if missing {
-			w.n.Voted(&node.Outcome{Err: node.ErrTimeout}, w.at())
-		}
-		for w.n.Queued(w.c) == 0 {
-			w.now += node.WatchInterval
-			require.NoError(t, w.n.Watch(w.c, w.at()))
-			w.note()
-		}
-		sent := w.write()
-		require.Len(t, sent, 1)
-		assert.Equal(t, missing, sent[0].Command.Script == node.Probe)
-	}
-}
-
-// Only on one resource a lock is asked for without the script.
-func TestManyResourcesTakeTheScript(t *testing.T) {
-	w := newCrowd(t)
-	w.connect()
-	for _, o := range owners(0, 6, 0) {
-		require.NoError(t, w.n.Enqueue(o.request(node.LockRequest, set), w.at()))
-		sent := w.write()
-		require.Len(t, sent, 1)
-		assert.Equal(t, len(o.Keys()) == 1, sent[0].Direct)
-	}
 }
 
 // The backlog is bounded, but for the releases of this client's own locks.
