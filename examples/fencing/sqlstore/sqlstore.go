@@ -61,7 +61,8 @@ var Postgres = Dialect{
 	put: `INSERT INTO account (id, balance, fence) VALUES ($1, $2, $3)
 		ON CONFLICT (id) DO UPDATE SET balance = excluded.balance, fence = excluded.fence
 		WHERE account.fence <= excluded.fence`,
-	raise:     `UPDATE account SET fence = $1 WHERE id = $2 AND fence < $3`,
+	// An equal fence is written again, which locks the row in a transaction.
+	raise:     `UPDATE account SET fence = $1 WHERE id = $2 AND fence <= $3`,
 	look:      `SELECT balance, fence FROM account WHERE id = $1`,
 	putCounts: true,
 }
