@@ -15,13 +15,13 @@ var manuals string
 
 // manual returns a command with what manual.txt says of it.
 func manual(name string) *cobra.Command {
-	for _, text := range strings.Split(manuals, "\n# ")[1:] {
-		sections := strings.Split(text, "\n## ")
-		use, text, _ := strings.Cut(sections[0], "\n")
+	for _, part := range strings.Split(manuals, "\n# ")[1:] {
+		sections := strings.Split(part, "\n## ")
+		use, about, _ := strings.Cut(sections[0], "\n")
 		if strings.Fields(use)[0] != name {
 			continue
 		}
-		short, long, _ := strings.Cut(text, "\n\n")
+		short, long, _ := strings.Cut(about, "\n\n")
 		cmd := &cobra.Command{Use: use, Short: short, Long: strings.TrimSpace(long), Annotations: make(map[string]string)}
 		for _, section := range sections[1:] {
 			title, text, _ := strings.Cut(section, "\n")

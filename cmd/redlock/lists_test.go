@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"crypto/tls"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -119,12 +120,7 @@ func TestServersReadPatternsAsTheCheckDoes(t *testing.T) {
 		"x[a-]]": "x],xa", "x[-a]": "x-,xa", `x[\]]`: "x]", `x[\\]`: `x\`, "x[[]": "x[", "x[^]": `x-,x[,x\,x],xa`, "x[_-b]": "xa", "x[b-_]": "xa",
 	} {
 		out, _ := exits(t, c, exitOK, "list", "--json", pattern)
-		var found []string
-		for name := range listed(t, out) {
-			found = append(found, name)
-		}
-		slices.Sort(found)
-		assert.Equal(t, want, strings.Join(found, ","), "%q", pattern)
+		assert.Equal(t, want, strings.Join(slices.Sorted(maps.Keys(listed(t, out))), ","), "%q", pattern)
 	}
 }
 
