@@ -59,10 +59,12 @@ func TestClients(t *testing.T) {
 	n := testcluster.RunServers(t, 1).Nodes[0]
 	client, calls := clientOf(t, n), 0
 	conntest.Run(t, goredis.NewPool(client))
+	require.NoError(t, client.Do(t.Context(), "ACL", "SETUSER", "app", "on", ">secret", "~*", "&*", "+@all").Err())
 	traced := hooked(clientOf(t, n), func(context.Context, redis.Cmder) error { calls++; return nil })
 	for name, c := range map[string]redis.UniversalClient{
 		"a client":            client,
 		"of a configuration":  redis.NewUniversalClient(&redis.UniversalOptions{Addrs: []string{n.Addr()}}),
+		"with a password":     redis.NewClient(&redis.Options{Addr: n.Addr(), Username: "app", Password: "secret"}),
 		"wrapped":             wrapped{client},
 		"twice":               &wrapped{&embedded{client}},
 		"with a tracing hook": traced,
