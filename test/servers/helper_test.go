@@ -33,7 +33,9 @@ var (
 	votesOf       = testkit.VotesOf
 	connects      = testkit.Connects
 	rounds        = testkit.Rounds
-	scenario      = testkit.Scenario
+	between       = testkit.Between
+	magnitude     = testkit.Magnitude
+	envNumber     = testkit.EnvNumber
 
 	newPatient     = testkit.NewPatient
 	serverNodes    = testkit.ServerNodes
@@ -47,7 +49,6 @@ var (
 	heap           = testkit.Heap
 	admin          = testkit.Admin
 	adminConn      = testkit.AdminConn
-	clients        = testkit.Clients
 )
 
 const (
