@@ -208,7 +208,7 @@ func TestNobodyBesideAWriter(t *testing.T) {
 		for p := range rs {
 			rs[p], kill[p] = f.begin(t)
 		}
-		for range testkit.Rounds(300, 12) {
+		for range testkit.Rounds(300, 8) {
 			time.Sleep(rand.N(ttl))
 			p, n := rand.N(len(rs)), c.Nodes[0] // Always the same: those that abstain are no majority either.
 			switch rand.N(4) {
@@ -243,7 +243,7 @@ func TestNobodyBesideAWriter(t *testing.T) {
 			}
 		}
 		t.Logf("%d writers, %d readers", writers, len(f.had)-writers)
-		assert.Greater(t, writers, 10)
-		assert.Greater(t, len(f.had), 200)
+		assert.Greater(t, writers, 5)
+		assert.Greater(t, len(f.had), 40)
 	})
 }
