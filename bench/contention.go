@@ -16,9 +16,15 @@ type contest struct {
 }
 
 var contests = []contest{
-	{4, 4, 0}, {1, 16, 0}, {32, 1, 0},
-	{4, 4, time.Millisecond}, {1, 16, time.Millisecond}, {32, 1, time.Millisecond},
-	{4, 4, 10 * time.Millisecond}, {1, 16, 10 * time.Millisecond}, {32, 1, 10 * time.Millisecond},
+	{4, 4, 0},
+	{1, 16, 0},
+	{32, 1, 0},
+	{4, 4, time.Millisecond},
+	{1, 16, time.Millisecond},
+	{32, 1, time.Millisecond},
+	{4, 4, 10 * time.Millisecond},
+	{1, 16, 10 * time.Millisecond},
+	{32, 1, 10 * time.Millisecond},
 }
 
 func (c contest) name() string { return fmt.Sprintf("%d x %d", c.processes, c.goroutines) }

@@ -153,6 +153,6 @@ func toil(d time.Duration) {
 		time.Sleep(d)
 		return
 	}
-	for began := time.Now(); time.Since(began) < d; { //nolint:revive // It is what it does.
+	for began := time.Now(); time.Since(began) < d; {
 	}
 }

@@ -33,11 +33,11 @@ func TestMeter(t *testing.T) {
 		begin, err := m.begin()
 		require.NoError(t, err)
 		for range pings { // A connection is not closed before the end of the test: the server would read that.
-			conn, err := cluster.Nodes[0].Conn(t.Context())
-			require.NoError(t, err)
+			conn, dialErr := cluster.Nodes[0].Conn(t.Context())
+			require.NoError(t, dialErr)
 			t.Cleanup(func() { _ = conn.Close() })
-			_, err = conn.Do("PING")
-			require.NoError(t, err)
+			_, dialErr = conn.Do("PING")
+			require.NoError(t, dialErr)
 		}
 		got, err := m.since(begin)
 		require.NoError(t, err)

@@ -58,23 +58,23 @@ func overload(s settings, out *section, cluster *testcluster.Cluster) (err error
 	start := time.Now()
 	keeping := kept.KeepAlive(context.Background())
 
-	crowds := make(crowds)
+	all := make(crowds)
 	for round := range s.rounds {
 		for _, n := range s.callers {
-			crowds.gather(s, libraries.Of("redlock", r, s.ttl), n, round)
+			all.gather(s, libraries.Of("redlock", r, s.ttl), n, round)
 			if n > redsyncCallers {
 				continue
 			}
-			peer, err := peers["redsync"].Open(withConnections(cluster.Addrs(), s.ttl, n))
-			if err != nil {
-				return err
+			peer, openErr := peers["redsync"].Open(withConnections(cluster.Addrs(), s.ttl, n))
+			if openErr != nil {
+				return openErr
 			}
 			peer.Name = "redsync"
-			crowds.gather(s, peer, n, round)
+			all.gather(s, peer, n, round)
 			peer.Close()
 		}
 	}
-	if err = crowds.report(s, out); err != nil {
+	if err = all.report(s, out); err != nil {
 		return err
 	}
 	state := "held throughout"

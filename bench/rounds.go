@@ -60,9 +60,9 @@ func takeTurns(
 				i := (k + round) % len(entrants)
 				// A key of an earlier turn is not used again: redsync with fail-fast can
 				// leave it behind on a node, where it would then refuse the next lock.
-				t, err := entrants[i].take(w, fmt.Sprintf("%s:%d:%d:%d:", r.names[i], goroutines, round, block))
-				if err != nil {
-					return r, err
+				t, takeErr := entrants[i].take(w, fmt.Sprintf("%s:%d:%d:%d:", r.names[i], goroutines, round, block))
+				if takeErr != nil {
+					return r, takeErr
 				}
 				now[i].add(t)
 				time.Sleep(pause)

@@ -63,13 +63,6 @@ func keys(t *testing.T, n *testcluster.Node) map[string]testcluster.KeyState {
 	return all
 }
 
-func requireNoKeys(t *testing.T, c *testcluster.Cluster) {
-	t.Helper()
-	for _, n := range c.Nodes {
-		require.Empty(t, keys(t, n), "keys left on %s", n.Name())
-	}
-}
-
 func rounds(usual, short int) int {
 	if testing.Short() {
 		return short

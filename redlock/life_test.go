@@ -258,7 +258,7 @@ func TestCloseEndsWaitsAndKeepsHeldLocks(t *testing.T) {
 		require.ErrorIs(t, err, redlock.ErrTaken)
 		assert.Equal(t, 3, holders(t, c, l), "a lock in use is not released")
 		require.NoError(t, l.Err())
-		err = givesUp(t, redlock.ErrClosed, r, []string{"b"})
+		_ = givesUp(t, redlock.ErrClosed, r, []string{"b"})
 		require.ErrorIs(t, l.Extend(t.Context(), ttl), redlock.ErrNoQuorum)
 		err = l.Unlock(t.Context())
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)

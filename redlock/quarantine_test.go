@@ -24,9 +24,9 @@ import (
 const maxTTL = 30 * time.Second
 
 // admitted returns a Redlock with quarantine whose nodes may vote.
-func admitted(t *testing.T, c *testcluster.Cluster, opts ...redlock.Option) *redlock.Redlock {
+func admitted(t *testing.T, c *testcluster.Cluster) *redlock.Redlock {
 	t.Helper()
-	r := newRedlock(t, c, append(opts, redlock.WithQuarantine(maxTTL))...)
+	r := newRedlock(t, c, redlock.WithQuarantine(maxTTL))
 	require.NoError(t, r.Admit(t.Context(), names(c)...))
 	return r
 }

@@ -181,8 +181,19 @@ func TestHTTPStatus(t *testing.T) {
 	require.Contains(t, stale.Body.String(), "9007199254740991")
 
 	for _, fences := range [][]string{
-		nil, {""}, {"0"}, {"-1"}, {"+1"}, {" 1"}, {"1.5"}, {"1e3"},
-		{"0x1"}, {"x"}, {"9223372036854775808"}, {"1, 2"}, {"1", "2"},
+		nil,
+		{""},
+		{"0"},
+		{"-1"},
+		{"+1"},
+		{" 1"},
+		{"1.5"},
+		{"1e3"},
+		{"0x1"},
+		{"x"},
+		{"9223372036854775808"},
+		{"1, 2"},
+		{"1", "2"},
 	} {
 		for _, method := range []string{http.MethodPut, http.MethodGet} {
 			w := send(t, s, method, "bad", fences...)

@@ -42,8 +42,10 @@ var deeds = map[string]deed{
 	"kill": {fault: down, do: (*testcluster.Node).Stop, kind: fault, says: " was killed.", left: true},
 	"restart": {do: restart, kind: info, says: " was restarted. It has kept its keys, " +
 		"as a server does that writes each of them to its disk."},
-	"freeze": {fault: frozen, do: (*testcluster.Node).Hang, kind: fault, left: true,
-		says: " is frozen: it is connected, and answers nobody."},
+	"freeze": {
+		fault: frozen, do: (*testcluster.Node).Hang, kind: fault, left: true,
+		says: " is frozen: it is connected, and answers nobody.",
+	},
 	"thaw": {do: (*testcluster.Node).Resume, kind: info, says: " goes on, and works off what it was sent meanwhile."},
 	"delay": {fault: delayed, kind: fault, says: " is slow: an answer takes more than a second. " +
 		"Nobody waits for it who has a majority without it."},

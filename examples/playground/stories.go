@@ -74,7 +74,8 @@ var stories = []story{
 				says: func(st *stage) string {
 					return say(st.up() == len(st.nodes) && st.client("C").state() == "holds",
 						"The nodes are back with their keys. Client C has found them by itself, and has got the lock from %s.", nodesText(st.client("C").yes))
-				}},
+				},
+			},
 		},
 	},
 	{

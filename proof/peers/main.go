@@ -97,8 +97,11 @@ type peer struct {
 }
 
 var peers = []peer{
-	{"redlock", false}, {"redsync/redigo", true}, {"redsync/goredis", true},
-	{"node-redlock", true}, {"rueidislock", false},
+	{"redlock", false},
+	{"redsync/redigo", true},
+	{"redsync/goredis", true},
+	{"node-redlock", true},
+	{"rueidislock", false},
 }
 
 // command is that of a client process.

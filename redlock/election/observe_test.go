@@ -239,7 +239,7 @@ func TestObserverEnds(t *testing.T) {
 			require.Len(t, errs, 1)
 			require.Error(t, errs[0])
 		}
-		errs = hears(nil, process(t, c)) //nolint:staticcheck // It is what is tested.
+		errs = hears(nil, process(t, c))
 		require.Len(t, errs, 1)
 		require.ErrorContains(t, errs[0], "nil context")
 	})

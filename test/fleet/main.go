@@ -49,8 +49,10 @@ var withTurn func(d time.Duration) redlock.Option
 func main() {
 	log.SetFlags(0)
 	var c client
-	opts := []redlock.Option{redlock.WithFencing(), redlock.WithOwner(os.Getenv("FLEET_OWNER")),
-		redlock.WithRetryDelay(time.Minute), redlock.WithHook(c.hear)}
+	opts := []redlock.Option{
+		redlock.WithFencing(), redlock.WithOwner(os.Getenv("FLEET_OWNER")),
+		redlock.WithRetryDelay(time.Minute), redlock.WithHook(c.hear),
+	}
 	if d, err := time.ParseDuration(os.Getenv("FLEET_QUARANTINE")); err == nil {
 		opts = append(opts, redlock.WithQuarantine(d))
 	}

@@ -76,7 +76,7 @@ func rest(ctx context.Context, d time.Duration) {
 
 // awaitNoKeys waits until no node stores a lock. On failure it shows what is
 // left.
-func awaitNoKeys(t *testing.T, c *testcluster.Cluster) time.Duration {
+func awaitNoKeys(t *testing.T, c *testcluster.Cluster) {
 	t.Helper()
 	left := make(map[string]testcluster.KeyState)
 	start := time.Now()
@@ -90,7 +90,7 @@ func awaitNoKeys(t *testing.T, c *testcluster.Cluster) time.Duration {
 			}
 		}
 		if len(left) == 0 {
-			return time.Since(start)
+			return
 		}
 		require.Less(t, time.Since(start), patience, "keys left: %v", left)
 		<-tick.C

@@ -23,5 +23,8 @@ func InBubble(t *testing.T, play func(t *testing.T, s *stage.Stage)) {
 // Runs plays a story, which checks what it tells.
 func Runs(t *testing.T, tell func(ctx context.Context, s *stage.Stage)) {
 	t.Helper()
-	InBubble(t, func(t *testing.T, s *stage.Stage) { tell(t.Context(), s) })
+	InBubble(t, func(t *testing.T, s *stage.Stage) {
+		t.Helper()
+		tell(t.Context(), s)
+	})
 }

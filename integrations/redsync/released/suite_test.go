@@ -25,25 +25,37 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
-)
 
-// What redsync's tests import, so that go.mod has it: they are compiled in a copy.
-import (
+	// What redsync's tests import, so that go.mod has it: they are compiled in a copy.
+
 	_ "github.com/go-redis/redis"
+
 	_ "github.com/go-redis/redis/v7"
+
 	_ "github.com/go-redis/redis/v8"
+
 	_ "github.com/go-redsync/redsync/v4/redis/goredis"
+
 	_ "github.com/go-redsync/redsync/v4/redis/goredis/v7"
+
 	_ "github.com/go-redsync/redsync/v4/redis/redigo"
+
 	_ "github.com/go-redsync/redsync/v4/redis/rueidis"
+
 	_ "github.com/gomodule/redigo/redis"
+
 	_ "github.com/redis/go-redis/v9"
+
 	_ "github.com/redis/rueidis"
+
 	_ "github.com/redis/rueidis/rueidiscompat"
+
 	_ "github.com/stvp/tempredis"
+
 	_ "golang.org/x/sync/errgroup"
 
 	_ "github.com/seed6c881748/redlock/integrations/redsync/redis/goredis/v8"
+
 	_ "github.com/seed6c881748/redlock/integrations/redsync/redis/goredis/v9"
 )
 
