@@ -24,7 +24,8 @@ func (a Answer) Texts() ([]string, error) { return redis.Strings(a.Reply, a.Err)
 // Numbers returns an answer that is a list of numbers.
 func (a Answer) Numbers() ([]int64, error) { return redis.Int64s(a.Reply, a.Err) }
 
-// Fields returns an answer that is a list of names and values. A value that is a list itself becomes its words in brackets.
+// Fields returns an answer that is a list of names and values. A value that is itself a list becomes its words in
+// brackets.
 func (a Answer) Fields() (map[string]string, error) {
 	list, err := redis.Values(a.Reply, a.Err)
 	fields := make(map[string]string)
@@ -34,11 +35,11 @@ func (a Answer) Fields() (map[string]string, error) {
 	return fields, err
 }
 
-// IsNull reports whether the answer is that there is nothing.
+// IsNull reports whether the answer is null.
 func (a Answer) IsNull() bool { return a.Reply == nil && a.Err == nil }
 
-// IsReply tells an error that the server sent from one of the connection. It must not be
-// inlined into a reader's loop, where the target would cost every reply an allocation.
+// IsReply reports whether the server sent the error, rather than the connection. It must not be inlined into a reader's
+// loop, where the target would cost every reply an allocation.
 //
 //go:noinline
 func IsReply(err error) bool {
@@ -46,8 +47,8 @@ func IsReply(err error) bool {
 	return errors.As(err, &reply)
 }
 
-// ErrorCode is the first word of a server's error, also of one that a wrapped
-// connection has wrapped; empty for other errors.
+// ErrorCode returns the first word of a server's error, even if a wrapped connection has wrapped it; empty for other
+// errors.
 func ErrorCode(err error) string {
 	var reply redis.Error
 	errors.As(err, &reply)
@@ -55,13 +56,13 @@ func ErrorCode(err error) string {
 	return code
 }
 
-// wrongServerRE finds the errors by which a server says that it is not, or not any more, the one for writes of this
-// client, also where a script has met them in Redis before 7. The address may lead elsewhere by now: to the new
-// master after a failover behind a name or a virtual IP; and whoever dials anew also authenticates anew. What a
-// server refuses for a time (LOADING, BUSY, MISCONF, OOM), or to this user (NOPERM), is no reason to leave.
+// wrongServerRE matches the errors by which a server says that it is not, or no longer, the one for this client's
+// writes, even where a script has met them in Redis before 7. The address may lead elsewhere by now: to the new master
+// after a failover behind a name or a virtual IP. A new connection also authenticates anew. Errors that pass (LOADING,
+// BUSY, MISCONF, OOM) or concern this user (NOPERM) are no reason to leave.
 var wrongServerRE = regexp.MustCompile(`(?:^|: -)(?:READONLY|MASTERDOWN|NOAUTH) `)
 
-// WrongServer returns an error if err is a reply of a server that is the wrong one.
+// WrongServer returns an error if err is the reply of a wrong server, else nil.
 func WrongServer(err error) error {
 	if !IsReply(err) || !wrongServerRE.MatchString(err.Error()) {
 		return nil

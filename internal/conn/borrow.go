@@ -13,17 +13,16 @@ import (
 	"github.com/seed6c881748/redlock/internal/brief"
 )
 
-// This file is about what a Pool of the user's may do: block forever, ignore its
-// context, return nothing, or panic. None of it may cost more than this node's vote.
+// This file guards against a user's Pool, which may block forever, ignore its context, return nothing, or panic. That
+// must cost no more than this node's vote.
 
 const (
-	// MaxStuck is how many borrowings of a Source may be stuck, that is, have not ended in time and are waited for by
-	// nobody: each is a goroutine in a Pool that ignores its context. Beyond it a further one is risked only every
-	// StuckPause. Not never: those that are stuck may be stuck for good, and the node has to come back when the
-	// network does.
+	// MaxStuck is how many borrowings of a Source may be stuck: not ended in time, with nobody waiting. Each is a
+	// goroutine in a Pool that ignores its context. Beyond MaxStuck, a further one is risked only every StuckPause. To
+	// risk none would be wrong: the stuck ones may never end, and the node has to come back when the network does.
 	MaxStuck = 64
 
-	// StuckPause is how long no further borrowing is risked.
+	// StuckPause is how long no further borrowing is risked then.
 	StuckPause = 30 * time.Second
 )
 
@@ -38,9 +37,9 @@ type Source struct {
 	pool  Pool
 	fixed bool // the user has said where connections must be
 
-	// Fresh has connections be new ones: what a *redis.Pool has kept may lead to where its address led before. They are
-	// dialled past it. With each, one of its own is borrowed and closed, which has the place that the pool counts for
-	// MaxActive. What another kind of pool hands out is up to it.
+	// Fresh asks for new connections: one that a *redis.Pool has kept may lead to where its address led before. They
+	// are dialled past the pool. For each, one of the pool's own is borrowed and closed, and so holds a place under
+	// MaxActive. Other kinds of pools decide for themselves.
 	Fresh atomic.Bool
 
 	mu       sync.Mutex // the pool is called without it
@@ -57,8 +56,8 @@ func NewSource(p Pool) *Source {
 	return &Source{pool: p}
 }
 
-// Borrow gets a connection from the pool but does not wait longer than ctx, whatever the pool does: a plain Dial, an
-// AUTH in it or a TestOnBorrow may hang. What such a call returns in the end is given back.
+// Borrow gets a connection from the pool. It waits no longer than ctx, whatever the pool does: a plain Dial, an AUTH in
+// it or a TestOnBorrow may hang. A connection that comes too late is given back.
 func (s *Source) Borrow(ctx context.Context) (*Wire, error) {
 	w, err := s.borrowFrom(ctx, s.pool)
 	p, ok := s.pool.(*redis.Pool)
@@ -75,7 +74,7 @@ func (s *Source) Borrow(ctx context.Context) (*Wire, error) {
 	return fresh, nil
 }
 
-// dialsOf returns a pool of new connections that are made as p makes them.
+// dialsOf returns a pool that makes new connections as p does.
 func dialsOf(p *redis.Pool) *redis.Pool { return &redis.Pool{Dial: p.Dial, DialContext: p.DialContext} }
 
 func (s *Source) borrowFrom(ctx context.Context, pool Pool) (*Wire, error) {
@@ -127,7 +126,7 @@ type borrowing struct {
 	err  error
 }
 
-// getConn calls the pool, on a goroutine of its own. What nobody waits for any more it gives back.
+// getConn calls the pool, on a goroutine of its own. It gives back a connection for which nobody waits any longer.
 func (s *Source) getConn(ctx context.Context, pool Pool, got chan<- borrowing) {
 	b := borrowing{err: errGone} // Unless it returns: runtime.Goexit cannot be recovered from.
 	defer func() {

@@ -8,8 +8,9 @@ import (
 	"slices"
 )
 
-// Certificate returns the one that ends first of those that a server shows, on a connection of its own. It returns nil if
-// the wire is without TLS, or not a dialer's: redigo keeps what it was shown to itself.
+// Certificate returns, of the certificates that a server shows, the one that expires first. It makes a connection of
+// its own for that. It returns nil if the wire is without TLS, or not a dialer's: redigo does not pass on the
+// certificates that it was shown.
 func (s *Source) Certificate(ctx context.Context, w *Wire) *x509.Certificate {
 	d, ok := s.pool.(*Dialer)
 	if !ok || w.socket == nil || !w.socket.isSecured() {
@@ -21,9 +22,9 @@ func (s *Source) Certificate(ctx context.Context, w *Wire) *x509.Certificate {
 	}
 	defer func() { _ = c.Close() }()
 	name, _, _ := net.SplitHostPort(d.Address)
-	//nolint:gosec // Nothing is sent; and also one that has ended is looked at.
+	//nolint:gosec // Nothing is sent, and expired certificates matter as well.
 	look := tls.Client(c, &tls.Config{ServerName: name, InsecureSkipVerify: true})
-	_ = look.HandshakeContext(ctx) // It fails where the server wants a certificate of the client's.
+	_ = look.HandshakeContext(ctx) // It fails if the server wants a certificate from the client.
 	shown := look.ConnectionState().PeerCertificates
 	if len(shown) == 0 {
 		return nil

@@ -9,23 +9,23 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
-	_ "github.com/seed6c881748/redlock/internal/redigo" // It must compile first.
+	_ "github.com/seed6c881748/redlock/internal/redigo" // Its compile error must come first.
 )
 
-// maxDial bounds what GetContext's context does not.
+// maxDial bounds steps that GetContext's context does not bound.
 const maxDial = 2 * time.Second
 
-// A Dialer is a Pool of which each connection is a new one.
+// A Dialer is a Pool that makes a new connection each time.
 type Dialer struct {
 	Dial             func(ctx context.Context, network, address string) (net.Conn, error)
 	Network, Address string
 	Options          []redis.DialOption
 	Login            [][]any // commands that are sent on a new connection ahead of all else
-	Err              error   // why there is nothing to dial to, such as a malformed address; nothing else is set then
+	Err              error   // why it cannot dial, such as a malformed address; nothing else is set then
 }
 
-// NewDialer returns a Dialer for an address and the name of what is there, never with credentials. What the address
-// says wins over opts. Of a malformed address the name is as much as cannot be a password.
+// NewDialer returns a Dialer for an address, and the node's name, which never contains credentials. The address wins
+// over opts. The name of a malformed address is the part of it that cannot be a password.
 func NewDialer(addr string, opts ...redis.DialOption) (name string, d *Dialer) {
 	t, err := parseAddress(addr)
 	if err != nil {
@@ -38,13 +38,13 @@ func NewDialer(addr string, opts ...redis.DialOption) (name string, d *Dialer) {
 	}
 }
 
-// Format prints where it dials to, whatever the verb: Login has passwords.
+// Format prints the address without credentials, whatever the verb: Login has passwords.
 func (d *Dialer) Format(s fmt.State, _ rune) {
 	_, _ = fmt.Fprintf(s, "dialer of %s %s", d.Network, d.Address)
 }
 
-// GetContext dials and logs in. It is for a pool of the user's around this one, which may use
-// the connection, or wrap it, before it hands it on.
+// GetContext dials and logs in. It is for a user's pool around this one, which may use or wrap the connection before it
+// hands it on.
 func (d *Dialer) GetContext(ctx context.Context) (redis.Conn, error) {
 	c, err := d.dial(ctx)
 	if err != nil {
@@ -59,8 +59,8 @@ func (d *Dialer) GetContext(ctx context.Context) (redis.Conn, error) {
 	return c, nil
 }
 
-// getLoggingIn dials. The login goes out with the first commands, and whoever reads their answers
-// reads those to the login first. That saves its round trips.
+// getLoggingIn dials. The login goes out with the first commands, and its answers are read before theirs. That saves
+// round trips.
 func (d *Dialer) getLoggingIn(ctx context.Context) (redis.Conn, error) {
 	c, err := d.dial(ctx)
 	if err != nil {
@@ -70,8 +70,8 @@ func (d *Dialer) getLoggingIn(ctx context.Context) (redis.Conn, error) {
 	return c, nil
 }
 
-// handshakeLimit is how long a TLS handshake may take, which redigo does not put under ctx: a bit less than is left, so
-// that what hangs is named.
+// handshakeLimit returns how long a TLS handshake may take, which redigo does not bound by ctx. It is a bit less than
+// what is left of ctx, so that the error names the handshake.
 func handshakeLimit(ctx context.Context) time.Duration {
 	if _, limited := ctx.Deadline(); limited {
 		return min(maxDial, TimeLeft(ctx)*9/10+1)

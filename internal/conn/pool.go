@@ -30,7 +30,7 @@ func (p *DatabasePool) Format(s fmt.State, _ rune) {
 	_, _ = fmt.Fprintf(s, "%T in database %d", p.Pool, p.Database)
 }
 
-// CheckPool returns what is wrong with a pool, as far as that shows without asking it.
+// CheckPool returns an error if a pool cannot be right, without asking it.
 func CheckPool(p Pool) error {
 	d, ok := p.(*DatabasePool)
 	switch {

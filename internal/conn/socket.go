@@ -12,25 +12,25 @@ import (
 // maxFirst is how much of a server's first words is kept.
 const maxFirst = 16
 
-// A socket is the network connection below redigo's, of a connection that a Dialer makes.
-// Without TLS replies are read here, not by redigo.
+// A socket is the network connection below a redigo connection that a Dialer makes. Without TLS, the socket reads the
+// replies instead of redigo.
 //
-// As any connection it may be read by one goroutine, written by another one, and closed from anywhere.
+// Like any connection it may be read by one goroutine, written by another one, and closed from anywhere.
 type socket struct {
 	net.Conn
 
 	look look
 
-	// Of redigo's writes; a socketLink's are past them.
+	// About redigo's writes; a socketLink writes past them.
 	begun bool // something has been written
-	plain bool // it was a command
+	plain bool // the first write was a command
 
-	// The reader's.
+	// Only the reader uses these.
 	first    string    // what the server has sent first, a few bytes of it
-	came     time.Time // when what was read last came in
-	broken   error     // why the connection is; whoever reads next gets it, too
+	came     time.Time // when the latest bytes came in
+	broken   error     // why the connection is broken; further reads return it as well
 	replies  replyReader
-	deadline bool // one is set
+	deadline bool // a read deadline is set
 }
 
 func newSocket(c net.Conn) *socket {
@@ -49,7 +49,7 @@ func (f readerFunc) Read(b []byte) (int, error) { return f(b) }
 // isSecured reports whether there is TLS between redigo and the socket: its handshake comes first.
 func (s *socket) isSecured() bool { return s.begun && !s.plain }
 
-// Write is redigo's: in its handshake, under TLS, and where a pool of the user's wraps the connection.
+// Write is for redigo: in its handshake, under TLS, and where a user's pool wraps the connection.
 func (s *socket) Write(b []byte) (int, error) {
 	if !s.begun && len(b) > 0 {
 		s.begun, s.plain = true, b[0] == '*'
@@ -57,7 +57,7 @@ func (s *socket) Write(b []byte) (int, error) {
 	return s.Conn.Write(b)
 }
 
-// Read is redigo's, as Write. Without TLS it gets a reply only once that has been found to be harmless.
+// Read is for redigo, as Write is. Without TLS, redigo gets a reply only once it was found to be harmless.
 func (s *socket) Read(b []byte) (int, error) {
 	if !s.plain {
 		return s.read(b)
@@ -114,7 +114,7 @@ func (s *socket) SetDeadline(t time.Time) error {
 	return s.Conn.SetDeadline(t)
 }
 
-// A fullConn is what redigo's own connections are.
+// A fullConn has the methods of redigo's own connections.
 type fullConn interface {
 	redis.ConnWithTimeout
 	redis.ConnWithContext

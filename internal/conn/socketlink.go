@@ -10,10 +10,10 @@ import (
 // maxHeld bounds what a socketLink holds back before it writes.
 const maxHeld = 64 << 10
 
-// A socketLink reads and writes past redigo, by the socket of a dialer's connection without TLS. It saves system
-// calls: redigo hands over at most 4096 bytes at a time, and sets the read deadline forevery reply.
+// A socketLink reads and writes past redigo, on the socket of a dialer's connection without TLS. It saves system calls:
+// redigo hands over at most 4096 bytes at a time, and sets the read deadline for every reply.
 type socketLink struct {
-	conn   fullConn // has no part in it, but sets the deadline that dial options ask for
+	conn   fullConn // only sets the deadline that dial options ask for
 	socket *socket
 	held   []byte // not written yet
 }
@@ -31,7 +31,7 @@ func (l *socketLink) SendEncoded(commands []byte) (sent bool, err error) {
 	return true, l.hold(append(l.held, commands...))
 }
 
-// hold holds back b, or writes it if that is much.
+// hold keeps b for the next Flush, or writes it at once if it is large.
 func (l *socketLink) hold(b []byte) error {
 	if l.held = b; len(b) > maxHeld {
 		return l.Flush()
