@@ -35,7 +35,7 @@ func (a *acquisition) beginTurn(l *Lock, rd *round) {
 	now := time.Now()
 	t := &turn{r: a.r, claim: l.claim, rules: rd.rules.NewTurn(a.turn, now)}
 	t.current.Store(l)
-	if !a.r.hasTurns.Load() { // A needless write would slow readers on other processors.
+	if !a.r.hasTurns.Load() { // A needless write would slow down readers.
 		a.r.hasTurns.Store(true)
 	}
 	l.share = &share{turn: t, fence: t.rules.Fence()}
