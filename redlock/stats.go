@@ -222,7 +222,7 @@ func (r *Redlock) WaitingCalls() []WaitingCall {
 	return calls
 }
 
-// heldSince returns since when this process holds its locks, by the digests of their tokens; nil if it is not wanted.
+// heldSince returns since when this process has held its locks, by the digests of their tokens; nil unless wanted.
 func (r *Redlock) heldSince(wanted bool) map[string]time.Time {
 	if !wanted {
 		return nil

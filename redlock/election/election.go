@@ -52,7 +52,7 @@ func (e *Election) Campaign(ctx context.Context) (*Term, error) {
 		return nil, e.refused(errors.New("another Campaign of this Election is under way"))
 	}
 	defer e.standing.Unlock()
-	if e.IsLeader() { // It would wait for itself.
+	if e.IsLeader() { // The call would wait for itself.
 		return nil, e.refused(redlock.ErrAlreadyHeld)
 	}
 	lock, err := e.r.Lock(ctx, []string{e.name}, e.ttl, e.opts...)
@@ -60,7 +60,7 @@ func (e *Election) Campaign(ctx context.Context) (*Term, error) {
 		return nil, err
 	}
 	t := &Term{lock, lock.KeepAlive(ctx)}
-	if err = t.Err(); err != nil { // ctx or the Redlock ended as the lock was got.
+	if err = t.Err(); err != nil { // ctx or the Redlock ended as the lock was acquired.
 		_ = t.Resign(ctx)
 		return nil, e.refused(err)
 	}
@@ -102,7 +102,7 @@ func (t *Term) Err() error {
 // Fence returns the number of the term, larger than that of every term before; see [redlock.Lock.Fence].
 func (t *Term) Fence() int64 { return t.lock.Fence() }
 
-// Resign ends the term, and has the next candidate elected at once. Call it forevery term, when its work has stopped.
+// Resign ends the term, and has the next candidate elected at once. Call it for every term, when its work has stopped.
 // It ignores the cancellation of ctx. nil means that nobody else led meanwhile; see [redlock.Lock.Unlock] for errors.
 func (t *Term) Resign(ctx context.Context) error { return t.lock.Unlock(ctx) }
 

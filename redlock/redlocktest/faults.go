@@ -101,8 +101,7 @@ func (c *Cluster) lift() {
 	}
 }
 
-// reach waits until every node has answered r, and reports whether that was
-// before ctx ended.
+// reach waits until every node has answered r, and reports whether that happened before ctx ended.
 func reach(ctx context.Context, r *redlock.Redlock) bool {
 	for ctx.Err() == nil {
 		in, err := r.Inspect(ctx, probe)

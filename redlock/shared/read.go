@@ -15,11 +15,11 @@ import (
 // A permit is a lock on one slot, which readers of this process share.
 type permit struct {
 	lock    *redlock.Lock
-	kept    context.Context //nolint:containedctx // Of the lock's KeepAlive: it is that of no call.
+	kept    context.Context //nolint:containedctx // It is of the lock's KeepAlive, not of a call.
 	readers int             // guarded by the Mutex's mu; the last one releases the lock
 }
 
-// join counts one more reader, and reports whether there was another whom it may join. The Mutex's mu is held.
+// join counts one more reader if the permit can be joined, and reports whether it can. The Mutex's mu is held.
 func (p *permit) join() bool {
 	if p == nil || p.readers == 0 || p.kept.Err() != nil || p.lock.Err() != nil {
 		return false
@@ -68,8 +68,8 @@ func (m *Mutex) TryRLock(ctx context.Context) (*Reader, error) {
 	return rd, m.failed(err)
 }
 
-// enter has a reader join those that are there, if the last look for writers is not long ago, or else those of the flight
-// at that place, which it begins if there is none. The error is get's or that of ctx.
+// enter lets a reader join others if the last look for writers is recent. Otherwise the reader joins the flight at that
+// place, and begins one if there is none. The error is get's or that of ctx.
 func (m *Mutex) enter(ctx context.Context, at **flight, get func(context.Context) (*permit, error)) (*Reader, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -90,7 +90,7 @@ func (m *Mutex) enter(ctx context.Context, at **flight, get func(context.Context
 	case <-ctx.Done():
 	}
 	m.mu.Lock()
-	if f.permit != nil { // Also if ctx has ended, as from a call of Lock.
+	if f.permit != nil { // Even if ctx has ended, as in a call of Lock.
 		return newReader(m, f.permit), nil
 	}
 	if f.callers--; f.callers == 0 && *at == f {
@@ -100,7 +100,7 @@ func (m *Mutex) enter(ctx context.Context, at **flight, get func(context.Context
 	return nil, cmp.Or(f.err, ctx.Err())
 }
 
-// fly lets the callers of a flight in with what get gets.
+// fly calls get, and lets the callers of a flight in with its permit.
 func (m *Mutex) fly(f *flight, at **flight, get func(context.Context) (*permit, error)) {
 	defer settings.Enter(m.r)()
 	defer f.cancel()
@@ -121,7 +121,7 @@ func (m *Mutex) fly(f *flight, at **flight, get func(context.Context) (*permit, 
 	}
 }
 
-// ask looks whether a writer is at the turnstile, and tries a slot if none is.
+// ask looks whether a writer is at the turnstile, and tries a slot if there is none.
 func (m *Mutex) ask(ctx context.Context) (*permit, error) {
 	m.mu.Lock()
 	looked, now := m.looked, time.Now()
@@ -156,7 +156,7 @@ func (m *Mutex) wait(ctx context.Context) (p *permit, err error) {
 	return p, err
 }
 
-// saw notes that no writer was at the turnstile then, and joins the permit that is there. nil: there is none.
+// saw notes that no writer was at the turnstile then, and joins the current permit. nil: there is none.
 func (m *Mutex) saw(at time.Time) *permit {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -186,8 +186,8 @@ type Reader struct {
 	permit         *permit
 	ended          context.Context //nolint:containedctx // It ends with the reader, and is that of no call.
 	cancel         context.CancelCauseFunc
-	released, last bool  // guarded by m.mu, and constant once released
-	loss           error // how the permit had ended before; likewise
+	released, last bool  // m.mu guards both; constant once released
+	loss           error // how the permit had ended before the release; likewise
 }
 
 func newReader(m *Mutex, p *permit) *Reader {
