@@ -62,7 +62,7 @@ func New(nodes []Node, opts ...Option) (*Redlock, error) {
 	if err := o.apply(opts); err != nil {
 		return nil, err
 	}
-	o.waitHere, o.turnHere = false, false // They are for options of one call.
+	o.waitHere, o.turnHere = false, false // They hold for options of one call.
 	if len(nodes) == 0 {
 		return nil, errors.New("redlock: no nodes")
 	}

@@ -4,12 +4,12 @@ import "time"
 
 // This file decides whether a node takes a request.
 
-// Enqueue hands a request to the node. An error is the node's vote. A lock request, an extension or a repair was not taken
-// then. A release of a token
+// Enqueue hands a request to the node. An error is the node's vote. Then a lock request, an extension or a repair was
+// not taken. Whether a release was taken depends on its token:
 //
-//   - that this node may have something of is taken in any case, unless the node is closed: what cannot be sent is owed;
-//   - of which nothing was sent to this node was not taken: its lock request will not be sent, either;
-//   - of another process is taken while there is room.
+//   - One that may have left keys on this node: taken, unless the node is closed. If it cannot be sent, it is owed.
+//   - One that was never sent to this node: not taken, and the token's lock request will not be sent, either.
+//   - One of another process: taken while there is room.
 func (n *Node) Enqueue(q *Request, now time.Time) error {
 	release := q.Kind == Release
 	if release {

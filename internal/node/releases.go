@@ -8,11 +8,11 @@ import "time"
 //   - The node has refused one (BUSY, a full disk). It is sent again 20 ms later, then 40, 80 and so on, up to
 //     about a second.
 //   - Something may come late: when a connection ends, each lock request in flight may have run, may still run,
-//     or never will; so may one to which something in between has answered with an error or nonsense. A buffer or a
+//     or never will. The same holds if something in between has answered with an error or nonsense. A buffer or a
 //     proxy may deliver it a minute later, and its key would stay for the ttl. With a min hold, a late extension would
 //     give the keys that the release has left a whole ttl. So the release is repeated after it was carried out: 20 ms
-//     later, then 40, 80 and so on, a look asks for the keys, and what it finds is released. What comes late by t is
-//     undone by about 2t. Before the min hold is over, that release leaves the keys, too.
+//     later, then 40, 80 and so on, a look asks for the keys, and found ones are released. A request that is late by t is
+//     undone by about 2t. Before the min hold is over, that release also leaves the keys.
 //
 // A release deletes only keys that hold its own token, which is dead and never used again. So it may be sent any number
 // of times, and exclusion does not depend on it. Nothing else is taken away, in particular no key of a token whose

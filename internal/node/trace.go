@@ -11,7 +11,7 @@ type Trace struct {
 	small  [5]place // room for the usual numbers of nodes
 }
 
-// A place is what is known of a token on one node.
+// A place is what is known about a token on one node.
 type place struct {
 	mark  Mark
 	until time.Duration // how long the keys live at least, since the node's epoch; 0: unknown. See vanish.go

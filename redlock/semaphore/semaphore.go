@@ -36,7 +36,7 @@ type Semaphore struct {
 	waits atomic.Pointer[time.Time] // since when the first in line waits; written with mu held
 }
 
-// MaxPermits is the most that a semaphore has, as whoever waits long enough asks for all slots.
+// MaxPermits bounds the permits of a semaphore, as a call that waits long enough asks for all slots.
 const MaxPermits = 256
 
 // Slots returns the resources of the slots of a semaphore with k permits, in their order. Whoever shows locks, or calls
@@ -84,9 +84,9 @@ func New(r *redlock.Redlock, name string, k int, ttl time.Duration, opts ...redl
 // A Permit is one of the k: a lock on a slot. Unlock gives it back, KeepAlive and Extend make it last
 // longer, and Err says whether it is still held. Only a Semaphore makes one.
 //
-// Wanted is that of a lock ([redlock.Lock.Wanted]), but by lot: whoever waits, waits for all k permits, and not
-// each of them is to make room. So a permit draws one of k lots when a caller of its process begins to wait, and at
-// each extension while anybody does. About one of k that are extended makes room at a time, until nobody waits any more.
+// Wanted is like a lock's ([redlock.Lock.Wanted]), but by lot: a waiter waits for any of the k permits, and not each of
+// them should make room. So a permit draws one of k lots when a caller of its process begins to wait, and at each
+// extension while anybody waits. About one of k extended permits makes room at a time, until nobody waits any more.
 type Permit struct {
 	*redlock.Lock
 

@@ -47,8 +47,9 @@ type key struct {
 	name string
 }
 
-// New returns a Mutex for name over the nodes of r. A killed process keeps others out for ttl at most. opts are those of the
-// locks; those about retries and WithWait, also of r, have no effect. The error names the wrong argument; there is no I/O.
+// New returns a Mutex for name over the nodes of r. A killed process keeps others out for ttl at most. opts are the
+// options of the locks. Those about retries and WithWait have no effect, even if r has them. The error names the wrong
+// argument; there is no I/O.
 func New(r *redlock.Redlock, name string, ttl time.Duration, opts ...redlock.Option) (*Mutex, error) {
 	if name == "" {
 		return nil, errors.New("shared: empty name")

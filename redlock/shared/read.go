@@ -39,10 +39,10 @@ type flight struct {
 	err     error
 }
 
-// RLock locks the name for reading. It waits, until ctx ends, for a writer that has the name, and for one that came before.
-// Nobody writes until the Reader's Unlock, or until its Context ends: what the readers of a process share is extended.
-// After an error nothing is held. Its errors are as Lock's, ErrAlreadyHeld among them: a second RLock would wait for a writer
-// that came in between, and the writer for the first one.
+// RLock locks the name for reading. It waits, until ctx ends, for a writer that has the name, and for one that came
+// before. Nobody writes until the Reader's Unlock, or until its Context ends: the lock that the readers of a process
+// share is extended. After an error nothing is held. Its errors are like Lock's, including ErrAlreadyHeld: a second
+// RLock would wait for a writer that came in between, and the writer for the first one.
 func (m *Mutex) RLock(ctx context.Context) (*Reader, error) {
 	if err := m.refuse(ctx); err != nil {
 		return nil, err
@@ -179,8 +179,9 @@ func (m *Mutex) open(ctx context.Context, l *redlock.Lock) *permit {
 	return p
 }
 
-// A Reader is one who reads: nobody writes as long as it is held. The readers of a process share one lock, which
-// [redlock.Lock.KeepAlive] extends until the last of them unlocks. It is safe for concurrent use. Only a Mutex makes one.
+// A Reader is a lock for reading: nobody writes as long as it is held. The readers of a process share one lock, which
+// [redlock.Lock.KeepAlive] extends until the last of them unlocks. It is safe for concurrent use. Only a Mutex makes
+// one.
 type Reader struct {
 	m              *Mutex
 	permit         *permit
@@ -197,7 +198,8 @@ func newReader(m *Mutex, p *permit) *Reader {
 	return rd
 }
 
-// Until returns when the reader ends unless what it shares is extended, as it is, or released. See [redlock.Lock.Until].
+// Until returns when the reader ends, unless the shared lock is extended, as it regularly is, or released. See
+// [redlock.Lock.Until].
 func (rd *Reader) Until() time.Time { return rd.permit.lock.Until() }
 
 // Err returns nil while the reader is held, ErrLost after Unlock, and otherwise what [redlock.Lock.Err] says of the lock.
@@ -210,8 +212,9 @@ func (rd *Reader) Err() error {
 	return rd.permit.lock.Err()
 }
 
-// Fence returns, with [redlock.WithFencing], a number above the fences of earlier writers and below those of later ones, so
-// that a resource can refuse what was read before a write. Readers' are in no order. Without the option it is 0.
+// Fence returns, with [redlock.WithFencing], a number above the fences of earlier writers and below those of later
+// ones, so that a resource can refuse data that was read before a write. Fences of readers are in no order. Without the
+// option it is 0.
 func (rd *Reader) Fence() int64 { return rd.permit.lock.Fence() }
 
 // Context returns a context derived from ctx that ends when the reader does, at Until at the latest. The cause of its end
@@ -244,9 +247,10 @@ func (rd *Reader) Unlock(ctx context.Context) error {
 	return rd.loss
 }
 
-// RDo locks the name for reading as RLock does, and calls fn with the reader and its Context. It unlocks in the end, also
-// if fn panics. The error matches [redlock.ErrNotAcquired] if and only if fn was not called. Otherwise it is fn's, joined
-// with how the reader had ended before: ErrLost or ErrExpired, or if fn failed ErrStopTime, ErrMaxHold or ErrClosed, too.
+// RDo locks the name for reading as RLock does, and calls fn with the reader and its Context. It unlocks in the end,
+// even if fn panics. The error matches [redlock.ErrNotAcquired] if and only if fn was not called. Otherwise it is fn's,
+// joined with how the reader had ended before: ErrLost or ErrExpired, and, if fn failed, ErrStopTime, ErrMaxHold or
+// ErrClosed.
 func (m *Mutex) RDo(ctx context.Context, fn func(ctx context.Context, rd *Reader) error) (err error) {
 	if fn == nil {
 		return m.failed(errors.New("nil function"))

@@ -26,8 +26,8 @@ type Locker struct {
 }
 
 // NewLocker returns a Locker whose locks live for ttl, and for minHold at least. It waits for a lock, at most for
-// [MaxWait]: whoever has come first may get none in the end, and nobody would run the job if the others had left
-// out the tick by then. The wait must be shorter than the min hold by as much as clocks may differ, or a process
+// [MaxWait]: the process that came first may get no lock in the end, and if the others had left out the tick by then,
+// nobody would run the job. The wait must be shorter than the min hold by as much as clocks may differ, or a process
 // would find the lock of its own tick free again.
 //
 // Of opts, WithMinHold, WithTurn, WithRetryCount and WithRetryIf do not count. If another one is wrong, each Lock says so.
