@@ -29,7 +29,7 @@ const (
 // rare.
 const (
 	minStuck    = time.Second
-	stuckRounds = 32                    // the same in rounds, if that is more
+	stuckRounds = 32                    // or so many of the shortest rounds, if that is longer
 	minPhase    = 50 * time.Millisecond // longer than most silences
 )
 

@@ -57,7 +57,7 @@ type Sample struct {
 	Took     time.Duration // from its start to its decision
 	Timeout  time.Duration // the node timeout of its call
 	Answered bool          // the answers of a quorum decided it
-	Late     bool          // its time was over first, or nodes still owe answers to earlier rounds
+	Late     bool          // its time was over first, or nodes are late with earlier rounds
 }
 
 // places returns how many rounds may be under way, and limit how many while some places are held back.

@@ -107,7 +107,7 @@ func (d *Dialect) Questions() [][]any {
 }
 
 // Learn makes a new connection's server learn the fast texts of the scripts that grant, once the questions have been
-// answered. A refusal by the server is not fatal: the scripts will fail when they are needed, and extensions and
+// answered. A refusal by the server is not fatal: the scripts will report it when they are needed, and extensions and
 // releases do not need them.
 func (d *Dialect) Learn(ctx context.Context, w *conn.Wire, answers []conn.Answer) (node.ConnDialect, error) {
 	c := &ConnDialect{Dialect: d}
