@@ -32,7 +32,7 @@ const (
 	maxFound = 16
 )
 
-// notesScript's answer is read by sets.Parse.
+// notesScript reads the notes on a node, and writes one. sets.Parse reads its answer.
 var notesScript = node.NewScript("notes", node.Code(sets.Script), func(reply any) node.Outcome {
 	if text, ok := reply.([]byte); ok {
 		return node.Outcome{Stance: node.Yes, Value: string(text)}

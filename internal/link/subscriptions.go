@@ -12,8 +12,8 @@ import (
 )
 
 // A waiting client is told of a release by a message to a channel of its own. For that it has one more connection to
-// every node, until nobody has waited for a while. A failure of that connection costs only time: a waiter that hears
-// nothing polls.
+// every node, from when a call waits until none has waited for a while. A failure of that connection costs only time: a
+// waiter that hears nothing polls.
 
 const (
 	// ListenFor is how long the connections are kept when nobody waits any longer.

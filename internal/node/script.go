@@ -41,7 +41,7 @@ type Outcome struct {
 type Holder struct {
 	Digest, Owner string
 	Token         string        // inspect: its beginning
-	TTL           time.Duration // for an abstention: how long it lasts
+	TTL           time.Duration // of the key; for an abstention: how long it lasts
 }
 
 // NewScript returns the script of that source; decode reads its replies.
