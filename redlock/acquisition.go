@@ -23,7 +23,7 @@ type acquisition struct {
 	terms   *terms
 	began   time.Time     // the call, for the hook
 	joining joining       // of the latest attempt
-	turn    time.Duration // of its lock; 0: it takes no part in turns
+	turn    time.Duration // how long a turn lasts; 0: this call takes no part in turns
 }
 
 // A joining is what an attempt asks for about the nodes' line. The zero joining is that of an attempt that does not
@@ -31,10 +31,10 @@ type acquisition struct {
 type joining struct {
 	inLine bool      // it gets in line if it is refused
 	began  time.Time // to wait
-	yields bool      // it gives way to whom a free resource is reserved for
+	yields bool      // it gives way to the process that a free resource is reserved for
 }
 
-// minLine is the least life of a line, from when somebody last got in.
+// minLine is how long a line lives at least after a waiter last joined it.
 const minLine = time.Minute
 
 // prepare checks the arguments, and derives the terms of the lock from them.
@@ -78,7 +78,7 @@ func (a *acquisition) prepare(ctx context.Context, r *core, resources []string, 
 	return nil
 }
 
-// attempt makes one attempt. Where votes are split, that is one claim after the other; see [lease.Contest].
+// attempt makes one attempt. If votes are split, it makes several claims, one after the other; see [lease.Contest].
 func (a *acquisition) attempt(ctx context.Context, number int, t joining) (*Lock, error) {
 	if ended := a.r.connected(ctx); ended != nil {
 		e := a.unasked(number, func(n *link.Link) error { return cmp.Or(n.Unreached(), ErrPending) })
@@ -103,7 +103,7 @@ func (a *acquisition) attempt(ctx context.Context, number int, t joining) (*Lock
 		case lease.Undecided:
 			return nil, a.endedBy(ended, rd.quorumError(verdictError(rd.failure.amounts)))
 		case lease.Behind:
-			// What this claim has won was given back. Before the next one, the leader gets the time of a round trip or two.
+			// This claim's keys were given back. Before the next one, the leader gets the time of a round trip or two.
 		default:
 			return nil, rd.fail(verdictError(v))
 		}
@@ -120,8 +120,8 @@ func (a *acquisition) attempt(ctx context.Context, number int, t joining) (*Lock
 	}
 }
 
-// claimed makes a claim for an attempt of that number, and the round that asks all nodes for it. Whatever is asked again
-// for it is with that token and that start, so that Until is right whichever answer decides.
+// claimed makes a claim for an attempt of that number, and the round that asks all nodes for it. Repeated requests for
+// a claim keep its token and its start, so that Until is right whichever answer decides.
 func (a *acquisition) claimed(ctx context.Context, number int) *round {
 	// start is read before the first send, or Until would be too late.
 	start, lead := a.r.clock.Now()
@@ -144,7 +144,7 @@ func (a *acquisition) claimed(ctx context.Context, number int) *round {
 	return rd
 }
 
-// request is the lock request, which gets in line where the attempt is to.
+// request returns the lock request, which joins the line if the attempt should.
 func (a *acquisition) request(c *claim) node.Command {
 	t, o := &a.joining, a.o
 	if !t.inLine {
@@ -191,8 +191,8 @@ func (a *acquisition) endedBy(cause, last error) error {
 	return &waitError{op: OpLock, resources: a.resources, cause: cause, last: last}
 }
 
-// turnedAway returns the error of an attempt that was not made because of why: it was
-// turned away, or its context or Close ended its wait. Nothing was asked of any node.
+// turnedAway returns the error of an attempt that asked no node because of why: it was turned away, or its context or
+// Close ended its wait.
 func (a *acquisition) turnedAway(ctx context.Context, why error, number int) error {
 	e := a.unasked(number, func(*link.Link) error { return ErrOverloaded })
 	if !errors.Is(why, calls.ErrTurnedAway) {
@@ -207,8 +207,8 @@ func (a *acquisition) turnedAway(ctx context.Context, why error, number int) err
 	return e
 }
 
-// tell sends the event of a call that has asked for a lock. If the tracer panics, the caller does
-// not get the lock, so it is released.
+// tell sends the event of a call that has asked for a lock. If the tracer panics, the caller does not get the lock, so
+// tell releases it.
 func (a *acquisition) tell(ctx context.Context, l *Lock, err error) {
 	if err == nil && !a.r.events.On() {
 		return // As in Lock.tell.

@@ -15,41 +15,41 @@ import (
 	"github.com/seed6c881748/redlock/internal/reserved"
 )
 
-// reservedMark is in every key that the library keeps things of its own under.
+// reservedMark is in every key of the library's own.
 const reservedMark = reserved.Mark
 
 const (
-	// maxResources is how many resources one lock may have. A node carries out a script without interruption, so that
-	// a larger lock would keep everybody else waiting there.
+	// maxResources bounds the resources of one lock. A node carries out a script without interruption, so a larger lock
+	// would keep all other callers waiting there.
 	maxResources = 4096
 
-	// maxKeyBytes bounds the keys of a lock together. With maxResources, it keeps the
-	// answer to every script far below what a connection reads of one reply (1 MiB): the longest one is that of a release,
-	// which names a channel, of about the length of a key, for each of them.
+	// maxKeyBytes bounds the keys of a lock together. With maxResources, it keeps the answer to every script far below
+	// the most that a connection reads of one reply (1 MiB). The longest answer is that of a release: a channel, about
+	// as long as a key, for each of them.
 	maxKeyBytes = 512 << 10
 )
 
-// maxWait bounds the durations that options set: what is longer is a mistake of
-// units, and sums of them must not overflow.
+// maxWait bounds the durations that options set: a longer one is given in the wrong unit, and sums of them must not
+// overflow.
 const maxWait = 24 * time.Hour
 
-// minWait is the least of them above 0.
+// minWait is the least duration above 0.
 const minWait = 10 * time.Microsecond
 
-// A target is what a call is about: the resources, and the keys that nodes have of them. It is made
-// once for the call, and all its claims share it.
+// A target is what a call is about: the resources, and their keys on the nodes. It is made once for the call, and all
+// its claims share it.
 type target struct {
 	prefix    string
 	resources []string // sorted, each once
 	keys      []any    // prefix + resource, boxed
 
-	counters []any // of fencing; nil: without
+	counters []any // the counters of fencing; nil: without
 	counted  []any // the keys, then the counters
 
 	ringing sync.Once
-	rung    []any // the keys, then their bells, once they are needed
+	rung    []any // the keys, then their bells; made when first needed
 
-	// Space for one resource: most locks have one, and then it is part of what the call allocates anyway.
+	// Space for one resource: most locks have one, and then need no further allocation.
 	oneResource [1]string
 	oneKey      [1]any
 	oneRung     [2]any
@@ -102,7 +102,8 @@ func (t *target) addCounters() {
 	}
 }
 
-// withBells returns the keys with their bells behind them, which it takes to get in line, and to tell those in line.
+// withBells returns the keys followed by their bells, as scripts need them that put a client in line, or tell those in
+// line.
 func (t *target) withBells() []any {
 	t.ringing.Do(func() {
 		t.rung = append(append(t.oneRung[:0], t.keys...), t.keys...)
@@ -113,8 +114,8 @@ func (t *target) withBells() []any {
 	return t.rung
 }
 
-// This file is about calls that no node has to be asked for: on something that is no Redlock or no Lock, or without a
-// context. Methods that return an error return one of these, the others panic with it.
+// The errors of calls that ask no node: on something that is no Redlock or no Lock, or without a context. Methods that
+// return an error return one of these; the others panic with it.
 var (
 	errNilRedlock  = errors.New("redlock: nil *Redlock: did New return an error?")
 	errZeroRedlock = errors.New("redlock: this Redlock is a zero value: make it with New")
@@ -131,7 +132,7 @@ func must(err error) {
 	}
 }
 
-// misused says why a method cannot be called with ctx on something that is invalid if it says why; nil if it can.
+// misused returns invalid, or errNilContext if ctx is nil.
 func misused(ctx context.Context, invalid error) error {
 	if invalid == nil && ctx == nil {
 		return errNilContext
@@ -139,7 +140,7 @@ func misused(ctx context.Context, invalid error) error {
 	return invalid
 }
 
-// wrongIf returns an error with that text if wrong.
+// wrongIf returns an error with that text if wrong, else nil.
 func wrongIf(wrong bool, format string, args ...any) error {
 	if !wrong {
 		return nil

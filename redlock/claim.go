@@ -9,20 +9,20 @@ import (
 	"github.com/seed6c881748/redlock/internal/tokens"
 )
 
-// A claim is one attempt's token on a target, and what is known of its traces on every node; see [node.Trace].
+// A claim is one attempt's token on a target, and what is known about its keys on every node; see [node.Trace].
 type claim struct {
 	node.Trace
 	*target
 
 	r         *core
 	life      atomic.Int64              // in ns; see Life
-	args      []any                     // of its lock request, boxed; the first is the token
+	args      []any                     // the arguments of its lock request, boxed; the first is the token
 	keptUntil atomic.Pointer[time.Time] // a release leaves the keys until then; nil: it deletes them
-	fence     int64                     // of the lock, once there is one
+	fence     int64                     // the lock's, once there is a lock
 	space     [2]any                    // for args
 
 	leaves bool // a release may leave the keys: there is a min hold
-	waited bool // others may be in line behind it: its lock request has got in line, or it is one of a turn
+	waited bool // others may be in line behind it: its request joined the line, or it is part of a turn
 
 	// wakes: the release wakes waiters. Set before the first release is queued, and never after it, so it needs no lock:
 	// a node's goroutines read it for releases only, which reach them through the link's mutex.
@@ -38,8 +38,8 @@ func (co *core) newClaim(t *target, owner string, le *terms) *claim {
 	return c
 }
 
-// askFence has the lock request ask for a fence, of counters that live for so long. What it proposes
-// is the client's clock in µs. With block, nodes say what their counters were before.
+// askFence makes the lock request ask for a fence, of counters that live for that long. It proposes the client's clock
+// in µs. With block, nodes also say what their counters were before.
 func (c *claim) askFence(now time.Time, life time.Duration, block bool) {
 	proposal := now.UnixMicro()
 	if proposal > fences.Max {
@@ -53,7 +53,7 @@ func (c *claim) askFence(now time.Time, life time.Duration, block bool) {
 
 func (c *claim) token() string { return c.args[0].(string) }
 
-// wakeOthers has the claim's releases wake those who wait, from the first one on.
+// wakeOthers makes the claim's releases wake waiters, from the first one on.
 func (c *claim) wakeOthers() {
 	if !c.wakes { // Nodes may read it by now: it must not be written again.
 		c.wakes = true
@@ -70,20 +70,20 @@ func (c *claim) grow(ttl time.Duration) {
 	}
 }
 
-// Life is the longest ttl that the keys may have been given.
+// Life returns the longest ttl that the keys may have been given.
 func (c *claim) Life() time.Duration { return time.Duration(c.life.Load()) }
 
 // LeavesKeys reports whether a release may leave the keys.
 func (c *claim) LeavesKeys() bool { return c.leaves }
 
-// Keys are those of the resources.
+// Keys returns the keys of the resources.
 func (c *claim) Keys() []any { return c.keys }
 
-// Value is the token, boxed.
+// Value returns the token, boxed.
 func (c *claim) Value() any { return c.args[0] }
 
-// Release is the release of a lock or of an attempt that was cut short, which tell the next in line, or of one
-// that has failed, which does not. Sent again, it tells them in any case. The receiver reads who was told.
+// Release returns the release of a lock, or of an attempt that was cut short, which tells the next in line; or of an
+// attempt that failed, which tells nobody. A repeated one always tells. The receiver learns who was told.
 func (c *claim) Release(now time.Time, again bool) (node.Command, node.Receiver) {
 	if !c.wakes && !again {
 		return undoCommand(c), nil

@@ -15,18 +15,17 @@ import (
 	"github.com/seed6c881748/redlock/internal/quarantine"
 )
 
-// A core is what all calls of a Redlock share. Rounds, attempts, locks and those that wait
-// know it, and not the Redlock.
+// A core is what all calls of a Redlock share. Rounds, attempts, locks and waiters refer to it, not to the Redlock.
 type core struct {
 	nodes         []*link.Link
 	need          int
 	rules         lease.Config
 	defaults      options // not changed after New
 	events        *dispatch.Dispatcher[Event]
-	recentNodes   dispatch.Recent[Event] // apart, as a node's loss is followed by many events of calls
+	recentNodes   dispatch.Recent[Event] // separate, as a node's loss is followed by many events of calls
 	recentCalls   dispatch.Recent[Event]
 	waits         calls.Waiting
-	handOvers     atomic.Int64 // releases of which no node has told anybody; beside what each lock counts
+	handOvers     atomic.Int64 // releases of which no node has told anybody
 	counts        counts
 	clock         *clockwatch.Clock
 	watch         *clockwatch.Watch
@@ -37,27 +36,27 @@ type core struct {
 	notes         *notes
 
 	admission *calls.Gate
-	overloads dispatch.Limiter // of the events about them
+	overloads dispatch.Limiter // limits the events about overloads
 
-	notAcquired, notExtended dispatch.Limiter // of what recentCalls has of these
+	notAcquired, notExtended dispatch.Limiter // limit these events in recentCalls
 
-	channel any // on which this process hears of releases; boxed, as all that scripts get
+	channel any // this process's, for messages about releases; boxed, like all arguments of scripts
 
 	// In ns of the wall clock, see wake and stoodStill.
 	attempted, noticed atomic.Int64
 
-	// wallOffset is added to the wall clock: 0 but in tests of a suspend.
+	// wallOffset is added to the wall clock. Only tests of a suspend set it.
 	wallOffset atomic.Int64
 
 	calls *calls.Group
 
 	lastTerms atomic.Pointer[terms]
-	hasTurns  atomic.Bool // somebody has taken part in one
+	hasTurns  atomic.Bool // a call has taken part in one
 }
 
 func (co *core) wall() time.Duration { return time.Duration(co.wallOffset.Load()) }
 
-// takes is how long node i has taken to answer of late.
+// takes returns how long node i has recently taken to answer.
 func (co *core) takes(i int) time.Duration { return co.nodes[i].Takes() }
 
 // isEnough reports whether a quorum of nodes vote, as far as is known.
@@ -82,9 +81,10 @@ func (co *core) connected(ctx context.Context) error {
 	})
 }
 
-// wake has connections be made anew that may have died while this process stood still: then it has asked for nothing, either.
+// wake renews connections that may have died while this process stood still. A standstill shows as a time without
+// attempts.
 func (co *core) wake(now time.Time) {
-	const grain = int64(10 * time.Millisecond) // Not each attempt is to write what all read.
+	const grain = int64(10 * time.Millisecond) // Not every attempt should write a value that all attempts read.
 	wall := now.Add(co.wall()).UnixNano()
 	last := co.attempted.Load()
 	if 0 <= wall-last && wall-last < grain { // Below 0 the wall clock was set back.
@@ -98,21 +98,22 @@ func (co *core) wake(now time.Time) {
 	}
 }
 
-// interrupt has callers that read by themselves look whether they are still to wait.
+// interrupt makes callers that read for themselves check whether they must still wait.
 func (co *core) interrupt() {
 	for _, n := range co.nodes {
 		n.Interrupt()
 	}
 }
 
-// stoodStill counts a standstill that was noticed now by a timer that was due then, once for all such timers.
+// stoodStill counts a standstill, noticed now by a timer that was due then. It counts once for all timers that notice
+// it.
 func (co *core) stoodStill(due, now time.Time) {
 	if last := co.noticed.Swap(now.UnixNano()); due.UnixNano() > last {
 		co.counts.Standstills.Add(1)
 	}
 }
 
-// counts are the counters of Stats, by its names.
+// counts are the counters of Stats, under the same names.
 type counts struct {
 	Waiting, Acquired, Passed, Extended, Repaired, Unlocked, Taken, NoQuorum, Lost, Splits, Raised, Woken, Overloaded, Standstills atomic.Int64
 
@@ -149,7 +150,7 @@ func (c *counts) failed(reason error) {
 	}
 }
 
-// terms returns those of a ttl, or what is wrong with it. Most calls of a program have the same.
+// terms returns the terms of a ttl, or an error if the ttl is not allowed. Most calls of a program use the same ttl.
 func (co *core) terms(ttl time.Duration, o *options) (*terms, error) {
 	le := co.lastTerms.Load()
 	if le == nil || le.ttl != ttl || le.factor != o.driftFactor {
@@ -159,9 +160,9 @@ func (co *core) terms(ttl time.Duration, o *options) (*terms, error) {
 	return le, o.check(le)
 }
 
-// outlasting returns terms whose validity goes on for the min hold after any attempt that succeeds: le, or one
-// with a longer ttl. With less, keys could end before the min hold does that is counted from the end of the
-// attempt, be it those of a holder that dies: a release never lengthens their life.
+// outlasting returns terms whose validity lasts for the min hold after any attempt that succeeds: le, or terms with a
+// longer ttl. The min hold counts from the end of the attempt, and a release never lengthens the keys' life. So with
+// less, the keys of a holder that dies could end before the min hold does.
 func (co *core) outlasting(le *terms, o *options) (*terms, error) {
 	if o.minHold == 0 {
 		return le, nil

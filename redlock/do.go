@@ -51,7 +51,7 @@ func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context, lock *Lock) 
 	if wrong != nil {
 		return &waitError{op: OpLock, cause: wrong}
 	}
-	if l.r.calls.Enter() == nil { // If not, Close has ended the hold. It waits for those that it has let begin.
+	if l.r.calls.Enter() == nil { // If not, Close has ended the hold. It waits for calls that have entered.
 		defer l.r.calls.Exit()
 	}
 	began, begun := time.Now(), false
@@ -75,7 +75,7 @@ func (l *Lock) runHeld(ctx context.Context, began time.Time, fn func(ctx context
 		if l.o.freeOnError && (err != nil || !returned) && !l.released.begun.Load() {
 			l.claim.keptUntil.Store(nil)
 		}
-		_ = l.unlock(ctx) // joinEnd says what has come of it, whoever began it.
+		_ = l.unlock(ctx) // joinEnd adds its result, whoever began it.
 		err = l.joinEnd(err, context.Cause(kept))
 		outcome := err
 		if !returned {
@@ -83,7 +83,7 @@ func (l *Lock) runHeld(ctx context.Context, began time.Time, fn func(ctx context
 		}
 		l.tell(ctx, EventDone, OpDo, began, outcome)
 	}()
-	if kept.Err() != nil { // It ended just after the lock was got, or Close came.
+	if kept.Err() != nil { // The hold ended just after the lock was acquired, or Close was called.
 		returned = true
 		return &waitError{op: OpLock, resources: l.claim.resources, cause: cmp.Or(ctx.Err(), context.Cause(kept))}
 	}
@@ -96,8 +96,8 @@ func (l *Lock) runHeld(ctx context.Context, began time.Time, fn func(ctx context
 	return err
 }
 
-// A fnError is an error of Do's function that matches ErrNotAcquired, as it comes from another lock, and must not
-// match it as the error of Do: the function was called. It has no Unwrap, which would let errors.Is pass it by.
+// A fnError is an error of Do's function that matches ErrNotAcquired because it comes from another lock. Do's own error
+// must not match, as the function was called. fnError has no Unwrap, through which errors.Is would find the match.
 type fnError struct{ err error }
 
 func (e fnError) Error() string { return e.err.Error() }
@@ -106,9 +106,9 @@ func (e fnError) Is(target error) bool { return target != ErrNotAcquired && erro
 
 func (e fnError) As(target any) bool { return errors.As(e.err, target) }
 
-// joinEnd joins to err, the result of what was done under the lock, how the lock itself ended. By its own state, not
-// only by its context's cause, which may be that of the caller's context: of another lock, around this one. Without
-// l.mu: what a user's error does when it is compared may use the lock.
+// joinEnd joins to err, the result of the work, how the lock itself ended. The lock's own state says that: its
+// context's cause may be that of a lock around this one. Errors are compared without l.mu, as a user's error may use
+// the lock meanwhile.
 func (l *Lock) joinEnd(err, cause error) error {
 	l.mu.Lock()
 	before, held := l.released.loss, error(nil)

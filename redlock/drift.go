@@ -12,13 +12,13 @@ type terms struct {
 	ttl      time.Duration
 	factor   float64       // of the drift
 	validity time.Duration // how long a lock may be relied on, from the instant before its first request
-	ms       any           // the ttl as nodes are told it, boxed
+	ms       any           // the ttl as nodes get it, boxed
 }
 
-// maxTTL bounds the ttl: what is longer is a mistake of units.
+// maxTTL bounds the ttl: a longer one is given in the wrong unit.
 const maxTTL = 366 * 24 * time.Hour
 
-// check reports what is wrong with terms, before any I/O.
+// check returns an error if terms are not allowed, before any I/O.
 func (o *options) check(le *terms) error {
 	switch ttl := le.ttl; {
 	case ttl < time.Millisecond:
@@ -39,7 +39,7 @@ func (o *options) check(le *terms) error {
 // attemptTimeouts is how many node timeouts an attempt may take; see [WithNodeTimeout].
 const attemptTimeouts = 3
 
-// serverMillis is the ttl as a node is told it: whole milliseconds, rounded up. Rounding down would let a key expire
+// serverMillis returns the ttl as a node gets it: whole milliseconds, rounded up. Rounding down would let a key expire
 // before the validity that the client computes from the exact value; a ttl below 1 ms would even become 0.
 func serverMillis(ttl time.Duration) int64 {
 	ms := ttl.Milliseconds()

@@ -80,8 +80,8 @@ var (
 	ErrConfigMismatch = quarantine.ErrConfigMismatch
 )
 
-// errTooLate is the vote of a node that had not answered when nothing was left of the
-// ttl. It matches ErrNodeTimeout, but a longer node timeout would not help.
+// errTooLate is the vote of a node that had not answered when the ttl was used up. It matches ErrNodeTimeout, but a
+// longer node timeout would not help.
 var errTooLate error = &caseError{"redlock: no answer before the ttl was used up", ErrNodeTimeout}
 
 // errReserved is the vote of a node on which the resource is free, and reserved for another waiter
@@ -92,7 +92,7 @@ var errReserved error = &caseError{"redlock: left to another waiter", ErrTaken}
 // to the fence: the key or the counter is another's by now. It matches ErrTaken.
 var errNotRaised error = &caseError{"redlock: the lock or its fence was passed by another's", ErrTaken}
 
-// A caseError is an error that is a case of a more general one: errors.Is finds that in it, too.
+// A caseError is a case of a more general error, which errors.Is also finds in it.
 type caseError struct {
 	text    string
 	general error
@@ -151,7 +151,7 @@ func (v Vote) String() string {
 	}
 }
 
-// holder says in a few words who holds a resource on the node, and for how long.
+// holder returns a short text on who holds a resource on the node, and for how long.
 func (v Vote) holder() string {
 	who := v.Holder
 	if v.Owner != "" {
@@ -192,7 +192,7 @@ type QuorumError struct {
 	reason error
 	prefix string // of the keys
 	cut    bool   // the call ended before a decision
-	gaveUp string // of a Lock that has used up its retries: what the text says of that
+	gaveUp string // added to the text of a Lock that has used up its retries
 }
 
 // Error returns the operation, the resources with their keys, the reason and every node's vote, on one line.
@@ -211,7 +211,7 @@ func (e *QuorumError) detail() string {
 	return s + ")" + e.gaveUp
 }
 
-// summary is what the votes amount to. A quorum of yes beside an error is explained.
+// summary returns a text on how many nodes said yes. It explains an error despite a quorum of yes.
 func (e *QuorumError) summary() string {
 	yes := 0
 	for _, v := range e.Votes {
@@ -256,8 +256,7 @@ func (e *QuorumError) RetryAfter() time.Duration {
 	return left
 }
 
-// named is a list of resources for an error's text, not more of them than one reads, with
-// their keys if these are others.
+// named returns a short list of resources for an error's text, with their keys if these differ.
 func named(resources []string, prefix string) string {
 	const most = 10
 	s := fmt.Sprintf("%q", resources[:min(len(resources), most)])
@@ -274,11 +273,11 @@ func named(resources []string, prefix string) string {
 	}
 }
 
-// plain is the text of an error within that of another one.
+// plain returns the text of an error for use within another one.
 func plain(err error) string { return strings.TrimPrefix(err.Error(), "redlock: ") }
 
 // A waitError is the error of a call that was ended, or not begun, because of something other than the votes: its
-// context, Close, the lock's own end. It matches both that cause and what the last attempt saw.
+// context, Close, the lock's own end. It matches both that cause and the error of the last attempt.
 type waitError struct {
 	op        Op
 	resources []string // nil: an argument was wrong
@@ -287,7 +286,7 @@ type waitError struct {
 }
 
 func (e *waitError) Error() string {
-	qe, ok := e.last.(*QuorumError) //nolint:errorlint // Only what it is itself has no more to say.
+	qe, ok := e.last.(*QuorumError) //nolint:errorlint // A wrapped one has more to say.
 	switch {
 	case e.resources == nil:
 		return e.cause.Error()
@@ -302,7 +301,7 @@ func (e *waitError) Error() string {
 	}
 }
 
-// Is reports that the error of a lock matches ErrNotAcquired.
+// Is reports whether target is ErrNotAcquired and the error is that of a lock.
 func (e *waitError) Is(target error) bool { return target == ErrNotAcquired && e.op == OpLock }
 
 func (e *waitError) Unwrap() []error {
@@ -312,7 +311,7 @@ func (e *waitError) Unwrap() []error {
 	return []error{e.cause, e.last}
 }
 
-// orClosed has the error of a lock's round match ErrClosed, too, if nodes were not asked because of Close.
+// orClosed makes the error of a lock's round also match ErrClosed, if nodes were not asked because of Close.
 func orClosed(err *QuorumError) error {
 	if slices.ContainsFunc(err.Votes, func(v Vote) bool { return errors.Is(v.Err, ErrClosed) }) {
 		return &waitError{op: err.Op, resources: err.Resources, cause: ErrClosed, last: err}
@@ -320,8 +319,8 @@ func orClosed(err *QuorumError) error {
 	return err
 }
 
-// freeIn is the time after which need nodes may grant the lock, by what the votes
-// say of the holder's keys; false if they cannot without a release.
+// freeIn returns after which time need nodes may grant the lock, by what the votes say of the holder's keys; false if
+// they cannot without a release.
 func freeIn(votes []Vote, need int) (time.Duration, bool) {
 	const never = time.Duration(math.MaxInt64)
 	lefts := make([]time.Duration, 0, len(votes))

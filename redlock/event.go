@@ -133,7 +133,7 @@ type Event struct {
 	Waited time.Duration // see EventAcquired
 	Held   time.Duration // counted from the start of the attempt that got the lock
 	Passed bool          // of EventAcquired and EventReleased: from or to another caller of this process, see [WithTurn]
-	Kept   bool          // of EventExtended, EventReleased and EventDone: KeepAlive or Do held it; EventHoldEnded tells the end of that
+	Kept   bool          // of EventExtended, EventReleased and EventDone: KeepAlive or Do held it; see EventHoldEnded
 
 	// Owner is the label, by [WithOwner], of the lock that the event is about or that was asked for: this client's
 	// own. The label of whoever holds a lock that was refused is in Votes.

@@ -37,7 +37,7 @@ func (l *Lock) Extend(ctx context.Context, ttl time.Duration) error {
 	return l.extend(l.r.events.Call(ctx), le, nil)
 }
 
-// extend is Extend for a hold, whose extensions belong to the KeepAlive or Do, or for a caller if h is nil.
+// extend is Extend for a caller, or for the hold h, whose extensions belong to its KeepAlive or Do.
 func (l *Lock) extend(ctx context.Context, le *terms, h *hold) error {
 	if err := ctx.Err(); err != nil {
 		return &waitError{op: OpExtend, resources: l.claim.resources, cause: err}
@@ -52,7 +52,7 @@ func (l *Lock) extend(ctx context.Context, le *terms, h *hold) error {
 	return err
 }
 
-// extendNow is extend without what is told about it.
+// extendNow is extend without its events.
 func (l *Lock) extendNow(ctx context.Context, le *terms, h *hold) error {
 	start, lead := l.r.clock.Now()
 	l.mu.Lock()
@@ -90,7 +90,7 @@ func (l *Lock) applyExtension(rd *round, h *lease.Hold, waited error) error {
 	case v == lease.Granted:
 		l.r.counts.Extended.Add(1)
 		return nil
-	case l.rules.Release != lease.Held: // What it has deleted was not lost.
+	case l.rules.Release != lease.Held: // Keys that the release has deleted were not lost.
 		return rd.quorumError(verdictError(v))
 	case v != lease.NoQuorum:
 		return rd.fail(verdictError(v))
@@ -111,19 +111,18 @@ func (l *Lock) lost() {
 	}
 }
 
-// A lock that is held for long would decay: every node that restarts without its
-// data, or is flushed, has one vote less for it. So after an extension to which a
-// quorum has said yes, the nodes that reported the key missing get it again.
+// A lock that is held for long would decay: every node that restarts without its data, or is flushed, takes one vote
+// from it. So after an extension that a quorum has granted, the nodes that reported the key missing get it again.
 //
-// This cannot make a second holder: in that very extension a quorum had this lock's token, so nobody else had one. It
-// does not count for the extension. It may arrive at any time, also twice: it sets only keys that are missing, and
-// makes no life shorter. Otherwise a repair is a lock request: in order with the release on its connection, which is
-// repeated if its outcome is unknown. The library never sends it twice, nor after the lock has lapsed, as it would
-// leave a key that nobody wants.
+// This cannot make a second holder: in that very extension a quorum had this lock's token, so nobody else had one. A
+// repair does not count for the extension. It may arrive at any time, even twice: it sets only missing keys, and
+// shortens no key's life. Otherwise a repair is a lock request: it goes in order with the release on its connection,
+// and the release is repeated if its outcome is unknown. The library sends no repair twice, and none after the lock has
+// ended, which would leave a key that nobody wants.
 
-// repair is called when every node has voted in an extension that succeeded. Nobody writes to its ballots any more.
+// repair is called when every node has voted in a successful extension. Nobody writes to its ballots any more.
 func (l *Lock) repair(rd *round) {
-	ms := rd.task.Command.Args[1] // Of the same ttl.
+	ms := rd.task.Command.Args[1] // The extension's ttl.
 	for i, b := range rd.rules.Ballots {
 		if b.Stance != node.Gone {
 			continue
@@ -140,7 +139,7 @@ func (l *Lock) repair(rd *round) {
 			Kind: node.RepairRequest, Command: repairCommand(l.claim, ms), Trace: &l.claim.Trace, Receiver: r,
 			Limit: l.o.nodeTimeout, Lives: rd.task.Lives, Within: min(left, l.o.nodeTimeout),
 		}
-		// EVAL: it is rare, and not sent again if the script has been forgotten.
+		// By EVAL, as a repair is rare, and is not sent again if the server has forgotten the script.
 		r.request = node.Request{Task: &r.task, Index: uint16(i), Eval: true}
 		if err := n.Enqueue(&r.request, time.Now()); err != nil {
 			r.Receive(i, node.Outcome{Err: err}, time.Time{})
@@ -148,7 +147,7 @@ func (l *Lock) repair(rd *round) {
 	}
 }
 
-// A repairer is a repair on its way.
+// A repairer is a repair that is under way.
 type repairer struct {
 	lock    *Lock
 	loss    bool // the node had the keys before

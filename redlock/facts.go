@@ -17,13 +17,13 @@ type nodeFacts struct {
 	r        *core
 	name     string
 	wasUp    atomic.Bool
-	vanished dispatch.Limiter // of the events about keys that have
+	vanished dispatch.Limiter // limits the events about vanished keys
 }
 
-// vanishedEvery is the least time between two events about keys that a node has lost: a flush is many.
+// vanishedEvery is the least time between two events about keys that a node has lost: a flush loses many.
 const vanishedEvery = time.Second
 
-// report is the link's Config.Report: it is called with its mutex held, or that of the subscriptions.
+// report is the link's Config.Report. It is called with the mutex of the link or the subscriptions held.
 func (n *nodeFacts) report(f node.Fact) {
 	e := Event{Node: n.name, Err: f.Why}
 	switch f.What {
@@ -33,7 +33,7 @@ func (n *nodeFacts) report(f node.Fact) {
 		e.Kind = EventNodeUp
 	case node.Lost:
 		e.Kind, e.Err = EventNodeDown, fmt.Errorf("%w (%d of %d nodes left, a quorum is %d)", f.Why, n.r.ready.Up(), len(n.r.nodes), n.r.need)
-		if d := &n.r.defaults; d.hook == nil && !d.silent && !n.wasUp.Load() { // A first attempt has failed. The second gets its time.
+		if d := &n.r.defaults; d.hook == nil && !d.silent && !n.wasUp.Load() { // The first attempt failed; await the second.
 			time.AfterFunc(2*max(node.ConnectLimit(d.nodeTimeout), d.connectTimeout), func() { n.warnIfNeverUp(f.Why) })
 		}
 	case node.Settled:
@@ -49,12 +49,12 @@ func (n *nodeFacts) report(f node.Fact) {
 	case node.Deaf:
 		e.Kind = EventPolling
 	case node.Wanted, node.Joined, node.Left, node.Stalled:
-		return // The link's own.
+		return // Only the link uses these.
 	}
 	n.r.send(context.Background(), e)
 }
 
-// warnIfNeverUp logs what nobody may notice otherwise, as the other nodes make a quorum.
+// warnIfNeverUp logs that the node was never reached. With a quorum of other nodes, nobody may notice it otherwise.
 func (n *nodeFacts) warnIfNeverUp(why error) {
 	if n.wasUp.Load() || n.r.calls.Ended(context.Background()) != nil {
 		return

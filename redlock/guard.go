@@ -18,7 +18,7 @@ var ErrFenced = errors.New("redlock: fenced: a later holder has been here")
 // these. It remembers nothing beyond its process: use [NewGuard] to go on where an earlier
 // Guard has ended. The zero value is ready for use. A Guard is safe for concurrent use.
 type Guard struct {
-	mu   sync.Mutex // before all others: Do calls fn with it
+	mu   sync.Mutex // taken before all others: Do calls fn with it held
 	seen int64
 }
 

@@ -24,10 +24,10 @@ import (
 // The context ends at Until at the latest, whatever an extension that is under way is doing. (After a suspend of the
 // machine it ends at most 100 ms after the machine woke up.) A minority of nodes that fails never ends it.
 //
-// After ErrStopTime, ErrMaxHold and ErrClosed the lock is still held until Until, so that the work
-// can be finished; WithStopTime says for how long that is at least. KeepAlive stops extending, but
-// Extend still works. Close waits until the lock is unlocked or has ended. Unlock it when you are done, as always. The end of ctx ends the
-// extensions, but releases nothing.
+// After ErrStopTime, ErrMaxHold and ErrClosed the lock is still held until Until, so that the work can be finished;
+// WithStopTime says for how long that is at least. KeepAlive stops extending, but Extend still works. Close waits until
+// the lock is unlocked or has ended. Unlock it when you are done, as always. The end of ctx ends the extensions, but
+// releases nothing.
 //
 // Called again, KeepAlive returns a further context of the same kind: the lock is extended as long as one of them has
 // not ended. On a lock that has ended, after Close, and with a ctx that is done, the context is done from the start,
@@ -37,7 +37,7 @@ func (l *Lock) KeepAlive(ctx context.Context) context.Context {
 	return l.keepAlive(l.r.events.Call(ctx))
 }
 
-// keepAlive is KeepAlive for a call that has a name already, as that of Do.
+// keepAlive is KeepAlive for a call whose events already have a number, such as Do.
 func (l *Lock) keepAlive(ctx context.Context) context.Context {
 	outer, _ := ctx.Value(locksKey{}).(*contextLocks)
 	kept, cancel := context.WithCancelCause(context.WithValue(ctx, locksKey{}, &contextLocks{l, outer}))
@@ -47,10 +47,10 @@ func (l *Lock) keepAlive(ctx context.Context) context.Context {
 	return kept
 }
 
-// A hold keeps one lock: it extends it, and ends the contexts that KeepAlive has returned, as [lease.Hold] says. It needs
-// no goroutine but while an extension is on its way. Its fields are guarded by the lock's mu.
+// A hold extends one lock, and ends the contexts that KeepAlive has returned, by the rules of [lease.Hold]. It needs a
+// goroutine only while an extension is under way. The lock's mu guards its fields.
 //
-// It counts as a running call, so that Close waits for the lock's release.
+// A hold counts as a running call, so that Close waits for the lock's release.
 type hold struct {
 	rules   lease.Hold
 	lock    *Lock
@@ -65,7 +65,7 @@ type keptContext struct {
 	cancel context.CancelCauseFunc
 }
 
-// keep adds a context to those that end with the lock, or returns why it has ended.
+// keep adds ctx to the contexts that end with the lock. An error says why ctx must end at once.
 func (l *Lock) keep(ctx context.Context, cancel context.CancelCauseFunc) error {
 	if ctx.Err() != nil {
 		return nil
@@ -86,7 +86,7 @@ func (l *Lock) keep(ctx context.Context, cancel context.CancelCauseFunc) error {
 		l.hold = h
 	}
 	if len(h.kept) == cap(h.kept) {
-		// It may be called with each request's context, and the next extension be hours away.
+		// KeepAlive may be called for each request, while the next extension is hours away.
 		h.forgetEnded()
 		h.kept = slices.Grow(h.kept, len(h.kept)+1)
 	}
@@ -108,7 +108,7 @@ func (h *hold) armLocked(now time.Time) {
 	}
 }
 
-// run is the timer. It makes the extension that may be due, on its goroutine. One that is on its way when the lock ends
+// run is called by the timer, and makes an extension if one is due. An extension that is under way when the lock ends
 // changes nothing any more.
 func (h *hold) run() {
 	ctx := h.tick()
@@ -126,8 +126,9 @@ func (h *hold) run() {
 	h.armLocked(now)
 }
 
-// tick looks at what is due. It returns the context for an extension, if that is: with only the values of the caller's.
-// Contexts that have ended with the caller's are forgotten; with the last of them the extensions end.
+// tick carries out what is due. If that is an extension, tick returns the context for it, which has the values of the
+// caller's context but never ends. Contexts that have ended with the caller's are forgotten; when none is left, the
+// extensions end.
 func (h *hold) tick() (extend context.Context) {
 	l := h.lock
 	l.mu.Lock()
@@ -202,7 +203,7 @@ func (h *hold) leave() {
 	h.lock.r.watch.Leave(h)
 }
 
-// tellRisk tells that an extension by the hold has failed with err, and the end is near. lock.mu is held.
+// tellRisk sends the event that an extension has failed with err and the end of the hold is near. lock.mu is held.
 func (h *hold) tellRisk(ctx context.Context, err error, now time.Time) {
 	e := h.lock.event(EventHoldAtRisk, OpExtend)
 	e.Err, e.Held = err, h.lock.rules.HeldFor(now)

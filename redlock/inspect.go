@@ -95,8 +95,8 @@ func (r *Redlock) Ready(ctx context.Context) error {
 	}
 	var all sync.WaitGroup
 	for _, n := range r.nodes {
-		// An Admit has ended that, of which only locks would hear. And no work comes here that would lock, as long as
-		// this process is not ready.
+		// An Admit may have ended that, which only lock requests would notice. No work that locks comes here while this
+		// process is not ready.
 		if n.Stats().Abstains != nil {
 			all.Go(func() { _ = n.Call(ctx, quarantine.LookCommand, r.defaults.nodeTimeout) })
 		}
@@ -191,8 +191,9 @@ func (r *Redlock) Inspect(ctx context.Context, resource string) (Inspection, err
 	return in, nil
 }
 
-// isFree returns nil once a quorum of nodes has no key of resource, or one with the label owner. A lock that is held, and
-// was got before the call, is on a node of any quorum. Others are asked until ctx ends.
+// isFree returns nil once a quorum of nodes has no key of resource, or one with the label owner. A lock that was
+// acquired before the call, and is held, is on a node of any quorum. The requests to the other nodes go on until ctx
+// ends.
 func (r *Redlock) isFree(ctx context.Context, resource, owner string) error {
 	if err := r.connected(ctx); err != nil {
 		return err
@@ -223,7 +224,7 @@ func (r *Redlock) isFree(ctx context.Context, resource, owner string) error {
 	return cmp.Or(ctx.Err(), ErrNoQuorum)
 }
 
-// findHolder fills in what the nodes amount to.
+// findHolder fills in who holds the resource, by what the nodes say.
 func (in *Inspection) findHolder() {
 	ttls := make(map[string][]time.Duration)
 	for _, n := range in.Nodes {
@@ -240,11 +241,11 @@ func (in *Inspection) findHolder() {
 	}
 }
 
-// needed returns the ttl of the key with whose expiry fewer than need are left:
-// the need-th longest, where a negative one is the longest of all.
+// needed returns the need-th longest ttl, where a negative one is the longest of all: when that key expires, fewer than
+// need are left.
 func needed(ttls []time.Duration, need int) time.Duration {
 	slices.SortFunc(ttls, func(a, b time.Duration) int {
-		// As unsigned numbers, what is negative is larger than what is not.
+		// As an unsigned number, a negative ttl is larger than others.
 		return cmp.Compare(uint64(b), uint64(a))
 	})
 	return ttls[need-1]

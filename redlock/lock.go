@@ -27,17 +27,17 @@ type Lock struct {
 	attempts int32
 	isWanted bool // the channel of Wanted is closed; guarded by mu
 
-	mu     sync.Mutex // before a round's and the clock watch's
+	mu     sync.Mutex // taken before a round's and the clock watch's
 	rules  lease.Lease
 	hold   *hold         // nil before the first KeepAlive
 	wanted chan struct{} // of Wanted; nil before its first call
 
 	released releaseState
-	share    *share           // nil: it is not one of a turn
+	share    *share           // nil: the lock is not part of a turn
 	entry    clockwatch.Entry // the watch's
 }
 
-// invalid says why l is no Lock, nil if it is one.
+// invalid returns why l is not a usable Lock, nil if it is one.
 func (l *Lock) invalid() error {
 	switch {
 	case l == nil:
@@ -49,8 +49,8 @@ func (l *Lock) invalid() error {
 	}
 }
 
-// use notes that somebody may work under l from now on. WithMinHold counts from here and not from the start of
-// the attempt: whoever is next must not come within that time as the callers see it, however long the nodes took.
+// use notes that work may begin under l. WithMinHold counts from here and not from the start of the attempt: callers
+// see the min hold begin when they get the lock, however long the nodes took.
 func (l *Lock) use() {
 	if l.o.minHold > 0 && l.claim.keptUntil.Load() == nil {
 		until := time.Now().Add(l.o.minHold)
@@ -150,10 +150,10 @@ func (l *Lock) Wanted() <-chan struct{} {
 	}
 	l.mu.Unlock()
 	if !first {
-		return l.wanted // Without a look at the queue: of a permit, each is a draw.
+		return l.wanted // Without another look at the queue, as each is a draw for a permit.
 	}
-	if l.Err() == nil { // Or it could hide a later lock of this process.
-		l.r.watch.Want(l, &l.entry) // Before the look at the queue: who joins it after that looks here.
+	if l.Err() == nil { // An ended lock could hide a later one of this process.
+		l.r.watch.Want(l, &l.entry) // Before the look at the queue: calls that join it later look here.
 	}
 	waits := false
 	l.r.line.Do(func(q *waiting.Queue, _ time.Time) { waits = q.Waits(l.claim.keys) })
@@ -178,8 +178,8 @@ func (l *Lock) want() {
 // errLocked returns why the lock has ended, nil if it is held. l.mu is held.
 func (l *Lock) errLocked(now time.Time) error { return verdictError(l.rules.Check(now)) }
 
-// event is an event about the lock: each call ends with one, so that traces and metrics can
-// be made from the hook alone. l.mu is held.
+// event returns an event about the lock. Each call ends with one, so that traces and metrics can be made from the hook
+// alone. l.mu is held.
 func (l *Lock) event(kind EventKind, op Op) Event {
 	return Event{
 		Kind: kind, Op: op, Resources: slices.Clone(l.claim.resources), Owner: l.o.owner,
@@ -187,10 +187,10 @@ func (l *Lock) event(kind EventKind, op Op) Event {
 	}
 }
 
-// tell tells of the end of a call about the lock, which began at began and ends with err.
+// tell sends the event of the end of a call about the lock, which began at began and ends with err.
 func (l *Lock) tell(ctx context.Context, kind EventKind, op Op, began time.Time, err error) {
 	if err == nil && !l.r.events.On() {
-		return // Nobody listens, and a success is nothing that is kept.
+		return // Nobody listens, and successes are not kept.
 	}
 	e := Event{Kind: kind, Op: op, Resources: l.claim.resources, Owner: l.o.owner, Took: time.Since(began), Err: err}
 	l.mu.Lock()
@@ -248,7 +248,7 @@ func FromContext(ctx context.Context) (*Lock, bool) {
 	return locks.lock, true
 }
 
-// holds returns the first of the resources that a lock in ctx holds. To wait for it would be to wait for oneself.
+// holds returns the first of the resources that a lock in ctx holds. A call that waits for it would wait for itself.
 func (co *core) holds(ctx context.Context, resources []string) (resource string, found bool) {
 	locks, _ := ctx.Value(locksKey{}).(*contextLocks)
 	for ; locks != nil; locks = locks.outer {

@@ -18,21 +18,21 @@ import (
 	"github.com/seed6c881748/redlock/internal/sets"
 )
 
-// This file is about the notes that clients leave on nodes, of which set of nodes they have, and about what those of
-// others say. No call waits for any of it.
+// This file is about the notes that clients leave on nodes, which say what set of nodes each client has. No call waits
+// for any of it.
 
 const (
 	// notesEvery is how often a client looks at the notes, ± 20 %. The first look comes sooner.
 	notesEvery = 8 * time.Second
 
-	// notesPause is when a node is asked again that does not tell who it is, or forbids to ask.
+	// notesPause is how long a node is not asked after it hid its run_id or refused the question.
 	notesPause = 10 * time.Minute
 
-	// maxFound is how many differences are kept and told at a time: somebody may write nonsense.
+	// maxFound bounds how many differences are kept at a time: somebody may write nonsense.
 	maxFound = 16
 )
 
-// notesScript answers as sets.Parse reads it.
+// notesScript reads the notes on a node, and writes one. sets.Parse reads its answer.
 var notesScript = node.NewScript("notes", node.Code(sets.Script), func(reply any) node.Outcome {
 	if text, ok := reply.([]byte); ok {
 		return node.Outcome{Stance: node.Yes, Value: string(text)}
@@ -40,7 +40,7 @@ var notesScript = node.NewScript("notes", node.Code(sets.Script), func(reply any
 	return node.Unexpected("notes", reply)
 })
 
-// notes are what a Redlock knows of its own set and of others.
+// notes are what a Redlock knows about its own set and others.
 type notes struct {
 	co         *core
 	label, who string
@@ -54,24 +54,24 @@ type notes struct {
 	found  map[string]*found
 }
 
-// noted is what a node has told.
+// noted is what a node has answered.
 type noted struct {
-	sets.Reading // without a Run it is not known
+	sets.Reading // without a Run the server is not known
 
 	name  string
-	asked time.Time // when it was, if its answer has not come yet
+	asked time.Time // when the node was asked, if its answer has not come yet
 	read  time.Time
-	pause time.Time // until when it is not asked again, since it does not tell
+	pause time.Time // until when the node is not asked again, since it does not answer
 }
 
-// found is a difference that was seen. It is told once it holds of something later than its first sight: in a note that
-// was written since, as a single one may have been delivered late; and if both find a server behind the same name, each
-// has found its own there since. If a replica has taken over, nobody finds the old server after somebody else has found
-// the new one, though whoever asks nothing has the old one in its notes for long.
+// found is a difference that was seen. It is reported once it holds of a time after its first sight. That takes a note
+// that was written since, as a single one may have been delivered late. And if both sets have a server of the same
+// name, each client must have found its own there since. If a replica has taken over, no client finds the old server
+// after another has found the new one, though an idle client's notes name the old one for long.
 type found struct {
 	SetDifference
 
-	until time.Time // it held, as far as the note says
+	until time.Time // the latest time at which it held, as far as the note says
 	told  bool
 }
 
@@ -89,7 +89,7 @@ func newNotes(co *core) *notes {
 	return k
 }
 
-// begin has the first look come, once a node is connected. It is called with that link's mutex held.
+// begin schedules the first look, once a node is connected. It is called with that link's mutex held.
 func (k *notes) begin() { k.once.Do(func() { k.lookIn(notesEvery / 2) }) }
 
 func (k *notes) lookIn(d time.Duration) { k.timer.Reset(d*4/5 + rand.N(d*2/5)) }
@@ -102,7 +102,7 @@ func (k *notes) close() {
 	k.timer.Stop()
 }
 
-// look asks all nodes that are connected, and says what was not seen any more.
+// look asks all connected nodes, and reports differences that are no longer seen.
 func (k *notes) look() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -127,7 +127,8 @@ func (k *notes) look() {
 	k.lookIn(notesEvery)
 }
 
-// ask has the set noted on a node, unless a note that says the same need not be renewed yet.
+// ask returns the script's arguments: they note the set on a node, unless a note that says the same need not be renewed
+// yet.
 func (n *noted) ask(mine *sets.Set, now time.Time) []any {
 	age := now.Sub(n.read)
 	if n.Run == "" || slices.ContainsFunc(n.Notes, func(o sets.Note) bool { return o.Age+age <= sets.Life/2 && mine.IsIn(&o.Set) }) {
@@ -136,7 +137,7 @@ func (n *noted) ask(mine *sets.Set, now time.Time) []any {
 	return sets.Write(n.Now+age, mine)
 }
 
-// mine is the set as this client knows it.
+// mine returns the set as this client knows it.
 func (k *notes) mine(now time.Time) sets.Set {
 	s := sets.Set{Label: k.label, Who: k.who}
 	for _, n := range k.nodes {
@@ -150,8 +151,8 @@ func (k *notes) mine(now time.Time) sets.Set {
 	return s
 }
 
-// Receive takes a node's answer, and compares the set with those that lie there. Without an answer in time, the node is as
-// it was last seen.
+// Receive takes a node's answer, and compares the set with the notes there. Without an answer in time, the node's last
+// one stands.
 func (k *notes) Receive(i int, out node.Outcome, at time.Time) {
 	r, ok := sets.Parse(out.Value)
 	k.mu.Lock()
@@ -162,12 +163,12 @@ func (k *notes) Receive(i int, out node.Outcome, at time.Time) {
 	switch {
 	case !ok && (out.Err == nil || code == "NOPERM" || code == "ERR"):
 		n.pause = at.Add(notesPause)
-	case !ok || took > sets.Late: // What was on its way for so long was true once.
+	case !ok || took > sets.Late: // An answer that took so long may be out of date.
 	case n.hear(r, at):
 		for _, d := range k.differences(n, at) {
 			k.see(d)
 		}
-	default: // This process may have stood still: it only knows what it has heard since.
+	default: // This process may have stood still: forget earlier answers.
 		for j := range k.nodes {
 			if j != i {
 				k.nodes[j].Reading = sets.Reading{}
@@ -176,18 +177,18 @@ func (k *notes) Receive(i int, out node.Outcome, at time.Time) {
 	}
 }
 
-// hear takes what was read, and says whether the node's clock has gone on as this client's.
+// hear takes a reading, and reports whether the node's clock has run as this client's did.
 func (n *noted) hear(r sets.Reading, at time.Time) bool {
 	since := at.Sub(n.read)
 	if r.Run == n.Run {
-		r.Uptime = min(r.Uptime, n.Uptime+since) // Its clock may have been set forward.
+		r.Uptime = min(r.Uptime, n.Uptime+since) // The node's clock may have been set forward.
 	}
 	goesOn := n.Run == "" || (r.Now-n.Now-since).Abs() <= sets.Late
 	n.Reading, n.read = r, at
 	return goesOn
 }
 
-// differences returns those that were read on a node just now. mu is held.
+// differences returns the differences in what was just read on a node. mu is held.
 func (k *notes) differences(n *noted, now time.Time) (all []*found) {
 	mine := k.mine(now)
 	if names := mine.Twice(); len(names) > 0 {
@@ -211,8 +212,8 @@ func (k *notes) differences(n *noted, now time.Time) (all []*found) {
 	return all
 }
 
-// see notes a difference that was read, and has addresses be looked at again at which others find another server.
-// mu is held.
+// see notes a difference that was read, and makes the connections anew to addresses at which other clients find another
+// server. mu is held.
 func (k *notes) see(d *found) {
 	for i, n := range k.nodes {
 		if d.isOf(n.name) {
@@ -234,7 +235,7 @@ func (k *notes) see(d *found) {
 	}
 }
 
-// tell sends an event, if the difference was told. mu is held.
+// tell sends an event about a difference that was reported. mu is held.
 func (k *notes) tell(kind EventKind, f *found) {
 	if !f.told {
 		return
@@ -247,7 +248,7 @@ func (k *notes) tell(kind EventKind, f *found) {
 	k.co.send(context.Background(), e)
 }
 
-// standing returns the differences that were told and are not over.
+// standing returns the reported differences that are not over.
 func (k *notes) standing() (all []SetDifference) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -262,7 +263,7 @@ func (k *notes) standing() (all []SetDifference) {
 	return all
 }
 
-// setDifferences returns those in what the nodes of these names have answered to sets.Question just now.
+// setDifferences returns the differences in what nodes of these names have just answered to sets.Question.
 func setDifferences(label string, names, answers []string) (all []SetDifference) {
 	k, now, seen := &notes{label: label}, time.Now(), make(map[string]bool)
 	for i, name := range names {

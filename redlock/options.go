@@ -21,7 +21,7 @@ import (
 // A call does so, too, for an option that is "for New only".
 type Option func(*options) error
 
-// option is an Option that sets something, unless what it was given is wrong.
+// option returns an Option that sets something, or the error wrong.
 func option(wrong error, set func(*options)) Option {
 	return func(o *options) error {
 		if wrong == nil {
@@ -31,7 +31,7 @@ func option(wrong error, set func(*options)) Option {
 	}
 }
 
-// forNew is an Option that only New takes.
+// forNew returns an Option that only New accepts.
 func forNew(name string, opt Option) Option {
 	return func(o *options) error {
 		if !o.ofNew {
@@ -49,17 +49,17 @@ type options struct {
 	retryJitter time.Duration // jitter, or retryDelay if that is shorter
 	jitter      time.Duration // as it was set
 
-	// What these options of one call, or of New, have set: a jitter or a turn from elsewhere is clipped.
+	// What the options of this call, or of New, have set: a jitter or a turn from elsewhere is clipped.
 	delayHere, jitterHere, waitHere, countHere, turnHere bool
 
 	polling, fencing, silent bool
 	freeOnError              bool          // Do leaves no keys if its function has failed
-	wait                     time.Duration // how long Lock and Do wait, instead of retryCount; negative: by that
+	wait                     time.Duration // how long Lock and Do wait, instead of retryCount; negative: by retryCount
 
 	backoff        func(attempt int) time.Duration // instead of retryDelay; nil: none
 	retryIf        func(error) bool                // nil: retryDefault
-	onBehalf       *calls.Since                    // of those on whose behalf a call waits; nil: it does for itself
-	oneOf          int32                           // so many locks serve the same waiters; 0: one
+	onBehalf       *calls.Since                    // of those on whose behalf a call waits; nil: it waits for itself
+	oneOf          int32                           // how many locks serve the same waiters; 0: one
 	driftFactor    float64
 	nodeTimeout    time.Duration
 	connectTimeout time.Duration
@@ -77,8 +77,8 @@ type options struct {
 	tracer         Tracer
 }
 
-// defaultOptions are what holds without any option. Retry count, delay, jitter and drift factor are
-// those of node-redlock, so that mixed fleets behave alike.
+// defaultOptions returns the settings without any option. Retry count, delay, jitter and drift factor are those of
+// node-redlock, so that mixed fleets behave alike.
 func defaultOptions() options {
 	return options{
 		ofNew:          true,
@@ -104,10 +104,10 @@ func WithRetryCount(n int) Option {
 }
 
 // WithWait has Lock and Do wait for at most d until they have the lock, by timed retries and as releases are heard of,
-// whatever the retry count; 0 is a single attempt. It limits the wait alone. A context limits what it is given to:
-// that of Do ends the work as well, and that of Lock the wait. An attempt that is under way when d is over is cut
-// short, so d should be longer than the node timeout. The error is that of the last attempt that was not cut short, if there is one, and says
-// how long the call has waited; it does not match context.DeadlineExceeded.
+// whatever the retry count; 0 is a single attempt. It limits the wait alone. A context limits what it is given to: that
+// of Do ends the work as well, and that of Lock the wait. An attempt that is under way when d is over is cut short, so
+// d should be longer than the node timeout. The error is that of the last attempt that was not cut short, if there is
+// one, and says how long the call has waited; it does not match context.DeadlineExceeded.
 //
 // Among options of one call, or of New, it goes before WithRetryCount. A call with WithRetryCount alone has no such
 // limit, also if New was given one. TryLock does not wait: it ignores that of New, and refuses one of its own. d must
@@ -323,12 +323,12 @@ func WithSetName(name string) Option {
 	return forNew("WithSetName", option(wrongIf(len(name) > 100, "set name of %d bytes: must not exceed 100", len(name)), func(o *options) { o.setName = name }))
 }
 
-// WithQuarantine keeps out second holders when nodes lose data. A node that may have forgotten
-// locks grants none for maxTTL + 1 s, counted from when a client first sees it so. By then every
-// forgotten lock has ended. Such a node is new, has restarted, was emptied, or has taken over
-// another's address; the one that had it before must be dead, or a replica of the new one, as
-// clients are with it until their connections end (see [WithConnectionAge]). (The Redis documentation calls it delayed restarts.) Without it, and
-// without appendfsync always, one restart can let a second holder in.
+// WithQuarantine keeps out second holders when nodes lose data. A node that may have forgotten locks grants none for
+// maxTTL + 1 s, counted from when a client first sees it so. By then every forgotten lock has ended. Such a node is
+// new, has restarted, was emptied, or has taken over another's address; the one that had it before must be dead, or a
+// replica of the new one, as clients are with it until their connections end (see [WithConnectionAge]). (The Redis
+// documentation calls it delayed restarts.) Without it, and without appendfsync always, one restart can let a second
+// holder in.
 //
 // Such a node's vote is ErrQuarantined, with the time left in HolderTTL. Lock waits for that time as for a holder;
 // with WithPolling, it waits for its next attempt. Extend and Unlock go on as always. A new cluster grants its first
@@ -388,7 +388,7 @@ func (o *options) apply(opts []Option) error {
 	}
 	o.retryJitter = min(o.jitter, o.retryDelay)
 	both := o.delayHere && o.jitterHere
-	o.ofNew, o.delayHere, o.jitterHere = false, false, false // They are not of the next call.
+	o.ofNew, o.delayHere, o.jitterHere = false, false, false // They do not hold for the next call.
 	if o.turn > 0 && o.minHold > 0 {
 		return fmt.Errorf("redlock: turn %v: cannot be combined with a min hold, which is %v: keys that a release leaves are passed on to nobody", o.turn, o.minHold)
 	}

@@ -8,13 +8,13 @@ import (
 	"github.com/seed6c881748/redlock/internal/tokens"
 )
 
-// This file is about what a round has come to, for its caller and for those who watch.
+// This file is about the results of rounds, for their callers and for events and counters.
 
 // A failure is why a round has failed, or was not waited for.
 type failure struct {
-	ended   error         // why nobody has waited for it
-	amounts lease.Verdict // what its votes amounted to then
-	votes   []Vote        // as they were
+	ended   error         // why nobody waited for the round
+	amounts lease.Verdict // the verdict of its votes then
+	votes   []Vote        // the votes then
 }
 
 // asVote returns a ballot as the vote that callers see.
@@ -81,7 +81,7 @@ func (rd *round) quorumError(reason error) *QuorumError {
 	}
 }
 
-// tellLocked counts, and tells, what has become of a round. rd.mu is held.
+// tellLocked counts a round's result, and sends its events. rd.mu is held.
 func (rd *round) tellLocked(e lease.Effect) {
 	if e.Has(lease.Raised) {
 		rd.r.counts.Raised.Add(1)
@@ -97,7 +97,7 @@ func (rd *round) tellLocked(e lease.Effect) {
 	}
 }
 
-// eventLocked tells how the latest question was decided. rd.mu is held.
+// eventLocked sends the event of how the latest question was decided. rd.mu is held.
 func (rd *round) eventLocked(kind EventKind) {
 	err := verdictError(rd.rules.Latest)
 	if rd.rules.Latest == lease.Undecided {

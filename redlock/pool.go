@@ -38,9 +38,9 @@ func (f PoolFunc) GetContext(ctx context.Context) (redis.Conn, error) { return f
 //	rediss://[[user]:password@]host[:port][/db]   with TLS
 //	unix:///path[?db=N]   also with [user:password@] before the path
 //
-// valkey:// and valkeys:// mean what redis:// and rediss:// do. ?db=N may stand for /db. Nothing else may be in a query: options of other clients, such as
-// client_name, are opts here. The node is named host:port[/db], or by the path, never with
-// credentials. New reports a malformed address, with as much of it as cannot be a password.
+// valkey:// and valkeys:// mean what redis:// and rediss:// do. ?db=N may stand for /db. Nothing else may be in a
+// query: options of other clients, such as client_name, are opts here. The node is named host:port[/db], or by the
+// path, never with credentials. New reports a malformed address, with as much of it as cannot be a password.
 //
 // opts are redigo's dial options: user, password, database, client name, TLS configuration. What
 // the address says wins over them. DialConnectTimeout and DialKeepAlive have no effect, as the

@@ -7,11 +7,11 @@ import (
 	"github.com/seed6c881748/redlock/internal/lease"
 )
 
-// quorum is how many votes are needed: a strict majority of the nodes that were configured, not of those that answer.
-// What the votes of a round come to is decided in package lease (verdict.go).
+// quorum returns how many votes are needed: a strict majority of the configured nodes, not of those that answer.
+// Package lease (verdict.go) decides a round by its votes.
 func quorum(n int) int { return lease.Need(n) }
 
-// verdictError is the error for a verdict, nil if it is a success.
+// verdictError returns the error for a verdict, nil for a success.
 func verdictError(v lease.Verdict) error { return verdictErrors[v] }
 
 var verdictErrors = [...]error{
@@ -19,7 +19,7 @@ var verdictErrors = [...]error{
 	lease.StopTime: ErrStopTime, lease.MaxHold: ErrMaxHold, lease.Closed: ErrClosed, lease.ByRelease: nil,
 }
 
-// refusal is the error of an attempt that was not cut short; nil otherwise.
+// refusal returns the QuorumError of an attempt that was not cut short, nil for other errors.
 func refusal(err error) *QuorumError {
 	no := (*QuorumError)(nil)
 	if !wasCut(err) {

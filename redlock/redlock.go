@@ -30,11 +30,11 @@ import (
 type Redlock struct {
 	core
 
-	releasing singleflight.Group // calls of Release, by what they release
+	releasing singleflight.Group // calls of Release, by resources and token
 	done      chan struct{}      // closed when Close has finished
 }
 
-// invalid says why r is no Redlock, nil if it is one.
+// invalid returns why r is not a usable Redlock, nil if it is one.
 func (r *Redlock) invalid() error {
 	switch {
 	case r == nil:
@@ -62,7 +62,7 @@ func New(nodes []Node, opts ...Option) (*Redlock, error) {
 	if err := o.apply(opts); err != nil {
 		return nil, err
 	}
-	o.waitHere, o.turnHere = false, false // Of no call.
+	o.waitHere, o.turnHere = false, false // They hold for options of one call.
 	if len(nodes) == 0 {
 		return nil, errors.New("redlock: no nodes")
 	}
@@ -90,7 +90,7 @@ func New(nodes []Node, opts ...Option) (*Redlock, error) {
 	r.subscriptions = link.Subscriptions{Need: r.need, Channel: r.channel, Message: r.message, Changed: r.listening}
 	seen := make(map[string]int, len(nodes))
 	for i, n := range nodes {
-		number := fmt.Sprintf("%d of %d", i+1, len(nodes)) // As people count; the tool shows it, too.
+		number := fmt.Sprintf("%d of %d", i+1, len(nodes)) // As people count; the tool shows the same.
 		if d, ok := n.Pool.(*conn.Dialer); ok && d.Err != nil {
 			return nil, fmt.Errorf("redlock: node %s: %w", number, d.Err)
 		}
@@ -263,8 +263,8 @@ func (r *Redlock) Close(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// disconnect closes the connections, those on which releases are heard of and those of the nodes at the same time, so
-// that one that hangs costs the node timeout once.
+// disconnect closes the connections of subscriptions and of nodes at the same time, so that a hanging node costs the
+// node timeout once.
 func (r *Redlock) disconnect(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, r.defaults.nodeTimeout)
 	defer cancel()
@@ -276,7 +276,8 @@ func (r *Redlock) disconnect(ctx context.Context) {
 	all.Wait()
 }
 
-// What our other packages may do with a Redlock and its locks, and users may not.
+// The functions of package settings: what other packages of the library, but not users, may do with a Redlock and its
+// locks.
 func init() {
 	settings.Enter = func(r any) (exit func()) {
 		c := r.(*Redlock).calls

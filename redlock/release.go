@@ -65,15 +65,15 @@ func (r *Redlock) Release(ctx context.Context, resources []string, token string)
 	return err
 }
 
-// unknownLife is for how long a node that is away is owed the release of a token whose ttl is not
-// known, unless quarantine bounds all ttls.
+// unknownLife is how long a release is kept for a node that is away, if the token's ttl is not known and no quarantine
+// bounds all ttls.
 const unknownLife = time.Hour
 
 // releaseForeign releases the lock of a token that another process has made. Any node may have its keys.
 func (r *Redlock) releaseForeign(ctx context.Context, on *target, token string) error {
-	_ = r.connected(context.WithoutCancel(ctx)) // What the end of the Redlock comes to, the nodes say.
+	_ = r.connected(context.WithoutCancel(ctx)) // If Close ends the wait, the nodes' votes say so.
 	c := &claim{r: &r.core, target: on, args: []any{token}, wakes: true}
-	// The resource, its key, its bell and the name of the release, and what has pointers to them.
+	// Counted: the resource, its key, its bell, the name of the release, and all pointers to them.
 	size := 1 << 10
 	for _, res := range on.resources {
 		size += 4*len(res) + 1<<7

@@ -24,7 +24,7 @@ func (o *options) isLast(retries int) bool { return o.retryCount >= 0 && retries
 // 0 would have a caller ask thousands of times a second.
 const minBackoff = time.Millisecond
 
-// delay is how long to wait before a timed retry, by its number, from 1. Negative: there is to be none.
+// delay returns how long to wait before the timed retry of this number, from 1. Negative: there must be none.
 func (o *options) delay(number int) time.Duration {
 	if o.backoff == nil {
 		return jittered(o.retryDelay, o.retryJitter)
@@ -37,12 +37,12 @@ func (o *options) delay(number int) time.Duration {
 	return max(jittered(d, min(o.retryJitter, d)), minBackoff)
 }
 
-// jittered is a time that is uniform in delay ± jitter.
+// jittered returns a random time, uniform in delay ± jitter.
 func jittered(delay, jitter time.Duration) time.Duration {
 	return delay - jitter + rand.N(2*jitter+1)
 }
 
-// gaveUp has err say that it is that of a Lock which has used up its retries, while its context has not ended.
+// gaveUp adds to the text of err that a Lock has used up its retries, while its context has not ended.
 func gaveUp(err error, retries int, began time.Time) error {
 	if e := (*QuorumError)(nil); errors.As(err, &e) && retries > 0 {
 		made := "1 retry"
@@ -54,11 +54,11 @@ func gaveUp(err error, retries int, began time.Time) error {
 	return err
 }
 
-// maxSearched is how many locks are looked through for one of this Redlock's own.
+// maxSearched is up to how many locks of this Redlock a failed call searches for the one in its way.
 const maxSearched = 1000
 
-// nameOwn has the error of a call that has waited say that a lock of the same Redlock is in the way, which may be that
-// of the caller.
+// nameOwn adds to the error of a call that has waited that a lock of the same Redlock, perhaps the caller's own, is in
+// the way.
 func (a *acquisition) nameOwn(err error) {
 	e := (*QuorumError)(nil)
 	if !errors.As(err, &e) || !errors.Is(e, ErrTaken) || a.r.watch.Size() > maxSearched {

@@ -18,7 +18,7 @@ import (
 // on when the round is done; the round itself "settles" when the last node has answered or its timer has run out, and
 // needs no goroutine for that: the nodes' readers and the timer drive it.
 //
-// A round is safe for concurrent use, but that one goroutine calls ask and wait.
+// A round is safe for concurrent use, except that one goroutine calls ask and wait.
 type round struct {
 	r     *core
 	ctx   context.Context //nolint:containedctx // Only its values, for the hook.
@@ -29,7 +29,7 @@ type round struct {
 	task    node.Task     // of the first requests
 	decided chan struct{} // closed when the round is done and its place was given back
 
-	// After a Lock's; never taken with a node's or another round's.
+	// Taken after a Lock's, and not held together with a node's or another round's.
 	mu       sync.Mutex
 	rules    lease.Round
 	requests []node.Request // the first request to each node; one without a task was not sent
@@ -83,7 +83,7 @@ func (co *core) newRound(ctx context.Context, c *claim, cmd node.Command, kind l
 	return rd
 }
 
-// kinds are what the kinds of rounds are to callers and to nodes.
+// kinds are the kinds of rounds as callers and nodes know them.
 var kinds = [...]struct {
 	op      Op
 	request node.Kind // the first one
@@ -133,7 +133,7 @@ func (rd *round) voted(i int, out *node.Outcome, e lease.Effect, at time.Time) {
 	}
 }
 
-// tick is the timer.
+// tick is called by the timer.
 func (rd *round) tick() {
 	defer rd.r.interrupt() // Last: a caller that begins to read after that sees the decision first, in exchange.
 	now := time.Now()
@@ -156,7 +156,7 @@ func (rd *round) tick() {
 	rd.mu.Unlock()
 	for i, req := range late {
 		if req.Task != nil {
-			rd.r.nodes[i].Withdraw(req) // If it still waits to be written, nothing else rids the node of it.
+			rd.r.nodes[i].Withdraw(req) // Nothing else removes it if it still waits to be written.
 			rd.mu.Lock()
 			rd.voted(i, &node.Outcome{Err: why}, rd.rules.Miss(i, question, why, now), now)
 		}
@@ -237,7 +237,7 @@ func (rd *round) carryOut(e lease.Effect, now time.Time) {
 	}
 }
 
-// enqueue hands a request to its node. first: it is of ask.
+// enqueue hands a request to its node. first: it is one of ask's.
 func (rd *round) enqueue(req *node.Request, first bool, now time.Time) (err error) {
 	n := rd.r.nodes[req.Index]
 	if first {
@@ -247,7 +247,7 @@ func (rd *round) enqueue(req *node.Request, first bool, now time.Time) (err erro
 	return n.Enqueue(req, now)
 }
 
-// exchange has a caller that is alone write and read, until the round is done or the node interrupted.
+// exchange makes a caller that is alone write and read, until the round is done or the node interrupted.
 func (rd *round) exchange() {
 	if !rd.alone {
 		return
@@ -255,7 +255,7 @@ func (rd *round) exchange() {
 	n := rd.r.nodes[0]
 	select {
 	case <-rd.decided:
-		n.Interrupt() // It could not ask before its time was over.
+		n.Interrupt() // The round's time was over before it could ask.
 	default: // tick interrupts it.
 	}
 	n.Exchange()
@@ -276,7 +276,7 @@ func (rd *round) exchangeFor(ctx context.Context, closing <-chan struct{}) {
 	stop = rd.interruptedBy(ctx, closing)
 }
 
-// interruptedBy has the exchange end when ctx or the Redlock does. stop is to be called after it.
+// interruptedBy makes the end of ctx or of the Redlock end the exchange. Call stop after it.
 func (rd *round) interruptedBy(ctx context.Context, closing <-chan struct{}) (stop func() bool) {
 	n := rd.r.nodes[0]
 	select {
@@ -290,7 +290,8 @@ func (rd *round) interruptedBy(ctx context.Context, closing <-chan struct{}) (st
 	return context.AfterFunc(ctx, n.Interrupt)
 }
 
-// noteLocked tells of what was decided, and goes on. It returns what is to be done besides. rd.mu is held.
+// noteLocked sends the events of a decision, and goes on to the next question if there is one. It returns all effects
+// that are still to be carried out. rd.mu is held.
 func (rd *round) noteLocked(e lease.Effect, now time.Time) lease.Effect {
 	for all := e; ; all |= e {
 		rd.tellLocked(e)
@@ -304,7 +305,7 @@ func (rd *round) noteLocked(e lease.Effect, now time.Time) lease.Effect {
 	}
 }
 
-// asksLocked appends the requests that are to be sent. rd.mu is held.
+// asksLocked appends the requests to send. rd.mu is held.
 func (rd *round) asksLocked(asks []*node.Request) []*node.Request {
 	if q := rd.rules.Question; q > 0 {
 		if rd.again == nil {
@@ -329,7 +330,7 @@ func (rd *round) asksLocked(asks []*node.Request) []*node.Request {
 	return asks
 }
 
-// nextTaskLocked is what nodes are asked next. rd.mu is held.
+// nextTaskLocked returns the task that nodes get next. rd.mu is held.
 func (rd *round) nextTaskLocked() *node.Task {
 	t := &node.Task{Trace: rd.task.Trace, Receiver: rd, Limit: rd.rules.Limit()}
 	if rd.rules.IsRaising() {
@@ -370,9 +371,9 @@ func (rd *round) wait(ctx context.Context, closing <-chan struct{}) (ended error
 
 func isStandstill(b lease.Ballot) bool { return errors.As(b.Err, new(node.StandstillError)) }
 
-// givePlaceBackLocked gives the round's place back when its votes decide it, or when none is
-// pending. That the caller has given up does not: what it has asked is still the nodes'
-// to do, and calls that end early would overload them. rd.mu is held.
+// givePlaceBackLocked gives the round's place back when its votes decide it, or when none is pending. The end of its
+// caller's wait is no reason: nodes still carry out its requests, and calls that end early would overload them. rd.mu
+// is held.
 func (rd *round) givePlaceBackLocked(now time.Time) {
 	v := rd.rules.Standing()
 	if v == lease.Undecided {

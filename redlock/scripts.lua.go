@@ -12,8 +12,8 @@ import (
 	"github.com/seed6c881748/redlock/internal/quarantine"
 )
 
-// This file is the only one here that knows the scripts and what they answer. Their texts are the
-// files of scripts/, which also say what their keys, arguments and answers are.
+// Only this file of the package knows the scripts and their answers. Their texts are the files of scripts/, which also
+// say what their keys, arguments and answers are.
 //
 // A lock is one string key per resource, prefix+resource, whose value is the token: the layout of node-redlock and
 // redsync, so that fleets that mix them with this library exclude each other. Everything else that the library stores
@@ -22,15 +22,15 @@ import (
 //go:embed scripts/*.lua
 var scriptFiles embed.FS
 
-// script returns the script in the file of that name, without its comments. decode reads its replies.
+// script returns the script in the file with that name, without its comments. decode reads its replies.
 func script(name string, decode func(reply any) node.Outcome) *node.Script {
 	text, err := scriptFiles.ReadFile("scripts/" + name + ".lua")
 	must(err)
 	return node.NewScript(name, node.Code(string(text)), decode)
 }
 
-// Keys of another type: GET fails for them. Where a script asks whether a key holds its token it uses pcall, and the
-// answer is no: with call, one such key would keep a release from deleting the others.
+// GET fails for a key of another type. A script that asks whether a key holds its token uses pcall, and the answer is
+// no: with call, one such key would keep a release from deleting the others.
 
 // handshakeScripts are loaded into every new connection's server. SCRIPT FLUSH
 // or a restart behind a proxy may still lose them at any moment.
@@ -39,19 +39,19 @@ var handshakeScripts = []*node.Script{
 	unlockScript, passScript, inspectScript, quarantine.RunScript, quarantine.AdmitScript,
 }
 
-// grantingScripts are those that grant, with quarantine, and otherScripts those that do not.
+// grantingScripts are the scripts that grant, wrapped for quarantine, and otherScripts the rest.
 var grantingScripts, otherScripts = quarantine.Wrap(handshakeScripts)
 
 // answers reads who holds a resource from the answers of the scripts.
 var answers = holders.Answers{Taken: ErrTaken, Reserved: errReserved}
 
-// lockScript sets every key to the token, or none.
+// lockScript sets all keys to the token, or none.
 var lockScript = quarantine.Granting(script("lock", answers.Lock))
 
-// A request to lock one resource is sent as commands of the server's own where that is possible.
+// A lock request on one resource is sent as the server's own commands where possible.
 func init() { lockScript.Direct = answers.Direct }
 
-// lockCommand is the lock request of a claim that does not get in line.
+// lockCommand returns the lock request of a claim that does not get in line.
 func lockCommand(c *claim) node.Command {
 	if c.counters != nil {
 		return node.Command{Script: fencedLockScript, Keys: c.counted, Args: c.args}
@@ -59,7 +59,7 @@ func lockCommand(c *claim) node.Command {
 	return node.Command{Script: lockScript, Keys: c.keys, Args: c.args}
 }
 
-// extendScript moves the expiry of every key to the ttl from now, or of none.
+// extendScript moves the expiry of all keys to the ttl from now, or of none.
 var extendScript = script("extend", func(reply any) node.Outcome {
 	switch reply {
 	case int64(-1):
@@ -70,17 +70,17 @@ var extendScript = script("extend", func(reply any) node.Outcome {
 	return decodeHeld("extend", node.No)(reply)
 })
 
-// extendCommand may ask whether somebody is in line, too.
+// extendCommand returns the request of an extension. With ask, it also asks whether somebody is in line.
 func extendCommand(c *claim, ms any, ask bool) node.Command {
 	cmd := keepCommand(extendScript, c, ms)
 	if ask {
 		cmd.Keys = slices.Concat(cmd.Keys, c.withBells()[len(c.keys):])
-		cmd.Args = append(append(cmd.Args, "", "")[:4], true) // Empty where there is no fence.
+		cmd.Args = append(append(cmd.Args, "", "")[:4], true) // Empty without a fence.
 	}
 	return cmd
 }
 
-// repairScript gives a lock that a quorum holds its missing keys on this node.
+// repairScript gives a node the missing keys of a lock that a quorum holds.
 var repairScript = quarantine.Granting(script("repair", func(reply any) node.Outcome {
 	switch reply {
 	case int64(1):
@@ -101,8 +101,8 @@ func keepCommand(s *node.Script, c *claim, ms any) node.Command {
 	return node.Command{Script: s, Keys: c.keys, Args: []any{c.args[0], ms}}
 }
 
-// unlockScript is every release: it deletes the keys that hold the token, or leaves them for a time, and tells who
-// is first in line, or nobody.
+// unlockScript makes every release: it deletes the keys that hold the token, or leaves them for a time, and tells the
+// first in line, or nobody.
 var unlockScript = script("unlock", lines.DecodeTold("unlock", func(reply any) node.Outcome {
 	r, isHeld := reply.([]any)
 	if !isHeld {
@@ -115,15 +115,15 @@ var unlockScript = script("unlock", lines.DecodeTold("unlock", func(reply any) n
 	return out
 }))
 
-// deletionScript is unlockScript, for a release that may go as a command of the server's own.
+// deletionScript is unlockScript for a release that may be sent as the server's own command.
 var deletionScript = func() *node.Script {
 	s := *unlockScript
 	s.Deletes = true
 	return &s
 }()
 
-// unlockCommand is the first release. That of a lock that was waited for goes by the script in any case: there may be
-// more who wait, whom it tells at once.
+// unlockCommand returns the first release. That of a lock that was waited for always goes by the script: it tells
+// further waiters at once.
 func unlockCommand(c *claim) node.Command {
 	s := deletionScript
 	if c.waited {
@@ -132,22 +132,23 @@ func unlockCommand(c *claim) node.Command {
 	return node.Command{Script: s, Keys: c.withBells(), Args: c.args[:1]}
 }
 
-// lateCommand is a release that is sent again.
+// lateCommand returns a repeated release.
 func lateCommand(c *claim) node.Command {
 	return node.Command{Script: unlockScript, Keys: c.withBells(), Args: []any{c.args[0], "again"}}
 }
 
-// leaveCommand is a release that leaves the keys for a time.
+// leaveCommand returns a release that leaves the keys for a time.
 func leaveCommand(c *claim, ms int64) node.Command {
 	return node.Command{Script: unlockScript, Keys: c.withBells(), Args: []any{c.args[0], ms}, Timed: true}
 }
 
-// undoCommand is the release of an attempt that failed: it tells nobody.
+// undoCommand returns the release of an attempt that failed: it tells nobody.
 func undoCommand(c *claim) node.Command {
 	return node.Command{Script: unlockScript, Keys: c.keys, Args: []any{c.args[0], ""}}
 }
 
-// decodeHeld reads the 1 of a script that found its token and the 0 of one that did not, which is that no.
+// decodeHeld returns a function that reads the 1 of a script that found its token, and the 0 of one that did not, whose
+// vote is no.
 func decodeHeld(name string, no node.Stance) func(any) node.Outcome {
 	return func(reply any) node.Outcome {
 		switch reply {
@@ -174,14 +175,14 @@ func raiseCommand(c *claim, fence int64) node.Command {
 	return node.Command{Script: raiseScript, Keys: c.counted, Args: append([]any{c.args[0], fence}, c.args[3:]...)}
 }
 
-// queueScript is the lock script for a client that waits, and fencedQueueScript is that with fencing.
+// queueScript is the lock script for a client that waits, and fencedQueueScript the same with fencing.
 var (
 	queueScript       = quarantine.Granting(script("queue", lines.DecodeQueue(answers.Lock)))
 	fencedQueueScript = quarantine.Granting(script("fencedQueue", lines.DecodeQueue(fences.Decode(answers.Lock))))
 )
 
-// queueCommand is the lock request of a client that has waited for some time, and goes on
-// if it is refused. channel is the client's.
+// queueCommand returns the lock request of a client that has waited for some time, and goes on if it is refused.
+// channel is the client's.
 func queueCommand(c *claim, channel any, waited, life time.Duration, yields bool) node.Command {
 	c.waited = true
 	args := []any{c.args[0], c.args[1], channel, waited.Microseconds(), serverMillis(life), yields}
@@ -191,10 +192,10 @@ func queueCommand(c *claim, channel any, waited, life time.Duration, yields bool
 	return node.Command{Script: fencedQueueScript, Keys: slices.Concat(c.withBells(), c.counters), Args: append(args, c.args[2:]...)}
 }
 
-// passScript is for a client that has no use for a release, or waits no more.
+// passScript is for a client that has no use for a release, or no longer waits.
 var passScript = script("pass", lines.DecodeTold("pass", decodeHeld("pass", node.Gone)))
 
-// passCommand is for one resource; its release has the name, the digest of the token.
+// passCommand returns a request about one resource. name is the release's: the digest of its token.
 func passCommand(on *target, channel any, name string, leave bool) node.Command {
 	return node.Command{Script: passScript, Keys: on.withBells(), Args: []any{name, channel, leave}}
 }

@@ -29,7 +29,7 @@ type SetDifference struct {
 	Seen  time.Time // when it was last seen
 }
 
-// String says it in a sentence.
+// String returns the difference as a sentence.
 func (d SetDifference) String() string {
 	here, there := strings.Join(d.OnlyHere, ", "), strings.Join(d.OnlyThere, ", ")
 	what := ""
@@ -52,7 +52,7 @@ func (d SetDifference) String() string {
 	return fmt.Sprintf("%s, a client of %s with %s, %s: %s", d.Who, d.Node, brief.Count(len(d.Nodes), "node"), what, result)
 }
 
-// clone returns the difference with slices of its own: a hook, or who has asked for Stats, may change them.
+// clone returns the difference with slices of its own: a hook, or a caller of Stats, may change them.
 func (d *SetDifference) clone() SetDifference {
 	c := *d
 	for _, names := range []*[]string{&c.Nodes, &c.OnlyHere, &c.OnlyThere, &c.Twice} {
@@ -61,10 +61,10 @@ func (d *SetDifference) clone() SetDifference {
 	return c
 }
 
-// isOf reports whether it is about the server behind a name that both have.
+// isOf reports whether the difference is about the server behind a name that both sets have.
 func (d *SetDifference) isOf(name string) bool {
 	return slices.Contains(d.OnlyHere, name) && slices.Contains(d.OnlyThere, name)
 }
 
-// key is the same for what is told once.
+// key returns the same text for differences that are reported once.
 func (d *SetDifference) key() string { return fmt.Sprintf("%q %q %v", d.Nodes, d.Twice, d.QuorumsMeet) }

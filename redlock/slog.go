@@ -43,13 +43,13 @@ func SlogHook(logger *slog.Logger) Hook {
 type slogHook struct {
 	logger *slog.Logger
 
-	mu     sync.Mutex                   // one hook may be given to several Redlocks; the logger is called with it
-	down   map[string]bool              // nodes that are lost; true: it was logged
+	mu     sync.Mutex                   // one hook may be given to several Redlocks; the logger is called with it held
+	down   map[string]bool              // lost nodes; true: the loss was logged
 	rounds map[string]*dispatch.Limiter // by operation and reason
-	lost   int                          // locks that no line has told of, in an outage
+	lost   int                          // locks lost in an outage, which no line has reported
 }
 
-// outage is the one kind of all that an outage is made of.
+// outage is the one kind of all lines about an outage.
 const outage = "outage"
 
 func (h *slogHook) log(ctx context.Context, e Event) {
@@ -67,7 +67,7 @@ func (h *slogHook) log(ctx context.Context, e Event) {
 	case EventNodeCleaned:
 		h.logger.DebugContext(ctx, "redlock: node cleaned up", "node", e.Node, "unknown", e.Unknown, "cleaned", e.Cleaned)
 	case EventDecided:
-		if e.Err != nil && !e.Overtaken && (e.Op != OpUnlock || !errors.Is(e.Err, ErrLost)) { // EventReleased tells that.
+		if e.Err != nil && !e.Overtaken && (e.Op != OpUnlock || !errors.Is(e.Err, ErrLost)) { // EventReleased reports it.
 			h.failed(ctx, e, "redlock: round failed")
 		}
 	case EventHoldAtRisk:
@@ -94,8 +94,8 @@ func (h *slogHook) log(ctx context.Context, e Event) {
 	}
 }
 
-// nodeWorse logs what a node is of less use for, and says whether it has. Once one is lost, what comes of others is
-// likely to be an outage, in which they may come and go all the time.
+// nodeWorse logs that a node is lost or unresponsive, and reports whether it did. Once one node is lost, others are
+// likely part of the same outage, in which they may come and go all the time.
 func (h *slogHook) nodeWorse(ctx context.Context, e Event, text string) bool {
 	if len(h.down) > 0 && !h.down[e.Node] {
 		return h.limited(ctx, slog.LevelWarn, e, outage, text, "node", e.Node, "error", e.Err)
@@ -104,8 +104,8 @@ func (h *slogHook) nodeWorse(ctx context.Context, e Event, text string) bool {
 	return true
 }
 
-// nodeBack logs the return of a node whose loss was logged. It names those that are still lost: of them, no line may have
-// told.
+// nodeBack logs the return of a node whose loss was logged. It names the nodes that are still lost, as no line may have
+// named them.
 func (h *slogHook) nodeBack(ctx context.Context, e Event) {
 	logged := h.down[e.Node]
 	delete(h.down, e.Node)
@@ -122,8 +122,8 @@ func (h *slogHook) nodeBack(ctx context.Context, e Event) {
 	h.logger.InfoContext(ctx, "redlock: node is back", h.withLeftOut(h.limiter(outage).Held(), args...)...)
 }
 
-// holdEnded logs losses: each may be work that went on without its lock. An outage has all locks expire; those that are
-// left out are told when a node returns, at the latest.
+// holdEnded logs losses: each may be work that went on without its lock. In an outage all locks expire; lines that are
+// left out are counted by the time a node returns.
 func (h *slogHook) holdEnded(ctx context.Context, e Event) {
 	args := []any{"resources", e.Resources, "held", e.Held, "until", e.Until, "error", e.Err}
 	switch {
@@ -160,7 +160,7 @@ func (h *slogHook) failed(ctx context.Context, e Event, text string) {
 	h.limited(ctx, level, e, kind, text, args...)
 }
 
-// limited logs one line of a kind in slogEvery, and says whether it has.
+// limited logs one line of a kind in slogEvery, and reports whether it did.
 func (h *slogHook) limited(ctx context.Context, level slog.Level, e Event, kind, text string, args ...any) bool {
 	if !h.logger.Enabled(ctx, level) {
 		return false
@@ -173,7 +173,7 @@ func (h *slogHook) limited(ctx context.Context, level slog.Level, e Event, kind,
 	return true
 }
 
-// withLeftOut says what was left out before a line, and that once.
+// withLeftOut adds to a line, once, how much was left out before it.
 func (h *slogHook) withLeftOut(lines int, args ...any) []any {
 	if lines > 0 {
 		args = append(args, "left_out", lines)

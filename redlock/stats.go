@@ -85,7 +85,7 @@ type NodeStats struct {
 	// READONLY), votes do not end it: the server goes on to answer what it need not write for. Where votes are
 	// missing, a write is tried every few seconds, on a connection that is idle otherwise and after such a refusal on
 	// any; how it ends counts as a vote here. A node in quarantine does vote: see Abstains. Attempts with
-	// ErrOverloaded say nothing about the node. Locks are asked for as ever: nothing but this report depends on it.
+	// ErrOverloaded say nothing about the node. Locks are asked for as always: only this report depends on it.
 	Unresponsive error
 
 	// Vanished counts how often the node no longer had the keys of a lock that it had said it holds,
@@ -222,7 +222,7 @@ func (r *Redlock) WaitingCalls() []WaitingCall {
 	return calls
 }
 
-// heldSince returns since when this process holds its locks, by the digests of their tokens; nil if it is not wanted.
+// heldSince returns since when this process has held its locks, by the digests of their tokens; nil unless wanted.
 func (r *Redlock) heldSince(wanted bool) map[string]time.Time {
 	if !wanted {
 		return nil

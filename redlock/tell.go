@@ -9,7 +9,7 @@ import (
 	"github.com/seed6c881748/redlock/internal/dispatch"
 )
 
-// This file says who is told of events, and which of them are kept.
+// This file sends events to the hook and the tracer, and keeps notable ones.
 
 func (co *core) begin(ctx context.Context, op Op, resources []string) context.Context {
 	if co.defaults.tracer == nil {
@@ -39,7 +39,7 @@ func listener(hook Hook, tracer Tracer) Hook {
 		return hook
 	}
 	return func(ctx context.Context, e Event) {
-		if hook == nil || tracerWants(ctx, tracer, e.Kind) { // What nobody wants has not come so far.
+		if hook == nil || tracerWants(ctx, tracer, e.Kind) { // Without a hook, send has asked the tracer already.
 			tracer.Event(ctx, e)
 		}
 		if hook != nil {
@@ -48,11 +48,11 @@ func listener(hook Hook, tracer Tracer) Hook {
 	}
 }
 
-// overloadEvery is the least time between two events about attempts that are turned away:
-// thousands are in a second, so one event stands for many.
+// overloadEvery is the least time between two events about attempts that are turned away: that may happen thousands of
+// times a second, so one event stands for many.
 const overloadEvery = time.Second
 
-// tellOverload sends such an event, unless one has been sent a moment ago.
+// tellOverload sends an event about a turned-away attempt, unless one was sent a moment ago.
 func (co *core) tellOverload(ctx context.Context, e *QuorumError) {
 	if before, pass := co.overloads.Pass(time.Now(), overloadEvery); pass {
 		co.send(ctx, Event{
@@ -62,11 +62,11 @@ func (co *core) tellOverload(ctx context.Context, e *QuorumError) {
 	}
 }
 
-// stamp completes an event that is sent, of the call with that number.
+// stamp sets an event's time and the number of its call when it is sent.
 func stamp(e *Event, now time.Time, call uint64) { e.Time, e.Call = now, call }
 
-// isNotable reports whether an event is one that RecentEvents is to show. It must say no to what
-// happens in ordinary work: without a hook, such events are not even made.
+// isNotable reports whether RecentEvents should show the event. It must return false for ordinary work: without a hook,
+// such events are not even made.
 func isNotable(kind EventKind, err error) bool {
 	switch kind {
 	case EventNodeUp, EventNodeDown, EventNodeUnresponsive, EventKeysVanished, EventNodeCleaned, EventPolling, EventOverloaded, EventHoldAtRisk,
@@ -81,8 +81,7 @@ func isNotable(kind EventKind, err error) bool {
 	}
 }
 
-// end tells tracer and hook of the end of a call, with the event of that, in which fill sets
-// what is known of the call's lock.
+// end sends the event of the end of a call to tracer and hook. fill adds the fields about the call's lock.
 func (co *core) end(ctx context.Context, e Event, fill func(e *Event)) {
 	if t := co.defaults.tracer; t != nil {
 		t.End(ctx, e)
@@ -95,7 +94,7 @@ func (co *core) end(ctx context.Context, e Event, fill func(e *Event)) {
 	co.send(ctx, e)
 }
 
-// send has hook and tracer told of an event, and keeps a copy of one that is notable.
+// send sends an event to hook and tracer, and keeps a copy if it is notable.
 func (co *core) send(ctx context.Context, e Event) {
 	if isNotable(e.Kind, e.Err) {
 		c := e.clone()
@@ -107,8 +106,8 @@ func (co *core) send(ctx context.Context, e Event) {
 	}
 }
 
-// keep keeps a notable event. Of what comes in thousands while nodes are away, it keeps one a second; the losses of
-// locks, which may do so, too, are worth showing.
+// keep keeps a notable event. Of failed acquisitions and extensions, which come in thousands while nodes are away, it
+// keeps one a second. It keeps every loss of a lock, though there may be as many.
 func (co *core) keep(e Event) {
 	due := true
 	switch e.Kind {

@@ -9,8 +9,8 @@ import (
 	"github.com/seed6c881748/redlock/internal/waiting"
 )
 
-// A turn is what a process does with one lock of the nodes: its callers have it one after the other, each with a Lock of
-// its own. [lease.Turn] says until when, and [waiting.Turn] who is next.
+// A turn is one lock of the nodes that callers of this process have one after the other, each with a Lock of its own.
+// [lease.Turn] says until when, and [waiting.Turn] who is next.
 type turn struct {
 	r       *core
 	claim   *claim // of all its locks
@@ -18,24 +18,24 @@ type turn struct {
 	place   *waiting.Turn
 	timer   *time.Timer          // ends it
 	lost    atomic.Bool          // an extension has found the claim lost: nothing is passed on any more
-	current atomic.Pointer[Lock] // whose lock it is, or was when it ended
+	current atomic.Pointer[Lock] // the Lock that has the claim, or had it last
 }
 
-// A share is what a lock has besides that is one of a turn.
+// A share is the further state of a Lock that is part of a turn.
 type share struct {
 	*turn
 
 	fence  int64
 	token  string // of Token; empty before its first call
-	passed bool   // it was passed on to this one
+	passed bool   // the lock was passed on to this Lock
 }
 
-// beginTurn makes the lock l that was got now the first of a turn.
+// beginTurn makes l, which was just acquired, the first Lock of a turn.
 func (a *acquisition) beginTurn(l *Lock, rd *round) {
 	now := time.Now()
 	t := &turn{r: a.r, claim: l.claim, rules: rd.rules.NewTurn(a.turn, now)}
 	t.current.Store(l)
-	if !a.r.hasTurns.Load() { // Those who only read it are on other processors.
+	if !a.r.hasTurns.Load() { // A needless write would slow down readers.
 		a.r.hasTurns.Store(true)
 	}
 	l.share = &share{turn: t, fence: t.rules.Fence()}
@@ -43,13 +43,13 @@ func (a *acquisition) beginTurn(l *Lock, rd *round) {
 	t.timer = time.AfterFunc(a.turn, t.end)
 }
 
-// end ends the turn: whoever waits here asks the nodes again, as ever.
+// end ends the turn: waiters of this process ask the nodes again, as usual.
 func (t *turn) end() {
 	t.r.line.Do(func(q *waiting.Queue, _ time.Time) { q.EndTurn(t.place) })
 }
 
-// passOn passes a lock whose release has begun on to who is next in line in this process, as long as its turn lasts. It
-// reports whether it did. If not, the turn is over, and the lock is to be released.
+// passOn passes a lock whose release has begun on to the next waiter of this process, while its turn lasts. It reports
+// whether it did. If not, the turn is over, and the lock must be released.
 func (l *Lock) passOn() bool {
 	if l.share == nil {
 		return false
@@ -74,19 +74,19 @@ func (l *Lock) passOn() bool {
 	return l.released.passed
 }
 
-// suits reports whether l is what a caller has asked for: with a fence or without, with counters and keys that live for
-// long enough and for no longer, and with an end that leaves no less to clocks than its own drift factor does.
+// suits reports whether l is what the caller has asked for: with a fence or without, with counters that live for long
+// enough, with keys that live no longer than its own would, and with at least the drift allowance that it wants.
 func (l *Lock) suits(a *acquisition) bool {
 	if a.counters != nil && a.o.fenceLife > l.o.fenceLife {
 		return false
 	}
-	if l.claim.Life() > a.terms.ttl { // Whoever drops its lock, and has it end by itself, keeps others out for its own ttl.
+	if l.claim.Life() > a.terms.ttl { // A caller that drops its lock must keep others out only for its own ttl.
 		return false
 	}
 	return (a.counters == nil) == (l.claim.counters == nil) && a.terms.factor <= l.terms.factor
 }
 
-// pass makes the lock of the caller a that l is passed on to. l.mu is held.
+// pass returns the Lock of the caller a, to which l is passed on. l.mu is held.
 func (t *turn) pass(l *Lock, a *acquisition, now time.Time) *Lock {
 	both := new(struct {
 		Lock
@@ -97,14 +97,14 @@ func (t *turn) pass(l *Lock, a *acquisition, now time.Time) *Lock {
 	both.share = share{turn: t, fence: t.rules.Fence(), passed: true}
 	next.share = &both.share
 	t.current.Store(next)
-	if t.lost.Load() { // Just now: who has found it so may not have seen the next one.
+	if t.lost.Load() { // If the loss came just now, its finder may not have seen next.
 		next.rules.Lose(now)
 	}
 	return next
 }
 
-// lockHeir returns, with its mu held, the lock that has l's claim now: l, or the latest to which it was passed on. What an
-// extension or a repair comes to that was under way then is that one's.
+// lockHeir returns, with its mu held, the Lock that has l's claim now: l, or the latest to which it was passed on. The
+// result of an extension or repair that was under way meanwhile belongs to that Lock.
 func (l *Lock) lockHeir() *Lock {
 	for {
 		heir := l
@@ -119,7 +119,7 @@ func (l *Lock) lockHeir() *Lock {
 	}
 }
 
-// bequeath applies what an extension of l has come to that was passed on while it was under way.
+// bequeath applies the result of an extension of l to its heir, if l was passed on meanwhile.
 func (l *Lock) bequeath(rd *round, now time.Time) {
 	if l.share == nil {
 		return
@@ -137,8 +137,8 @@ func (l *Lock) bequeath(rd *round, now time.Time) {
 	}
 }
 
-// ownToken is a lock's own name where the nodes' keys have that of all locks of its turn: with that one, who is late
-// would release the lock of a later caller.
+// ownToken returns a token of this Lock only. The keys have one token for all Locks of a turn: with that, a late
+// release could release the lock of a later caller.
 func (l *Lock) ownToken() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -11,11 +11,11 @@ import (
 	"github.com/seed6c881748/redlock/internal/waiting"
 )
 
-// A releaseState is what the release of a lock has besides its rules. It is guarded by the lock's mu.
+// A releaseState is the state of a lock's release besides its rules. The lock's mu guards it.
 type releaseState struct {
-	passed bool          // it was no release: the lock was passed on
-	begun  atomic.Bool   // for those who cannot take the lock's mu
-	loss   error         // that a Do is told: how the lock had ended before, or what its release has shown; nil: it was held
+	passed bool          // the lock was passed on instead of released
+	begun  atomic.Bool   // for readers that cannot take the lock's mu
+	loss   error         // for Do: a loss before the release, or shown by it; nil: the lock was held
 	done   chan struct{} // closed when the Unlock that is running ends; nil while nobody waits for that
 	result error         // of the last Unlock that ended
 }
@@ -53,7 +53,7 @@ func (l *Lock) Unlock(ctx context.Context) error {
 	return l.unlock(l.r.events.Call(ctx))
 }
 
-// unlock is Unlock for a call that has a name already, as that of Do.
+// unlock is Unlock for a call whose events already have a number, such as Do.
 func (l *Lock) unlock(ctx context.Context) error {
 	l.mu.Lock()
 	switch l.rules.Release {
@@ -70,8 +70,7 @@ func (l *Lock) unlock(ctx context.Context) error {
 	l.r.watch.Remove(l, &l.entry)
 	var err error
 	func() {
-		// Deferred, as the tracer is the user's: if it panics, whoever else unlocks, and Close, wait
-		// for this release all the same.
+		// Deferred, as the user's tracer may panic: other calls of Unlock, and Close, wait for this release even then.
 		defer func() {
 			var rd *round
 			v := lease.Granted
@@ -90,8 +89,8 @@ func (l *Lock) unlock(ctx context.Context) error {
 	return err
 }
 
-// sameUnlock waits for the Unlock that is running: its result is this call's, too.
-// l.mu is held, and is not any more after it.
+// sameUnlock waits for the Unlock that is running, and returns its result. The caller holds l.mu, and sameUnlock
+// unlocks it.
 func (l *Lock) sameUnlock() error {
 	if l.released.done == nil {
 		l.released.done = make(chan struct{})
@@ -104,8 +103,8 @@ func (l *Lock) sameUnlock() error {
 	return l.released.result
 }
 
-// beginUnlock ends the lock, and reports whether this is not its first release. end is to be called without l.mu, which
-// is held here.
+// beginUnlock ends the lock, and reports whether its release was begun before. l.mu is held; end must be called without
+// it.
 func (l *Lock) beginUnlock(now time.Time) (repeated bool, end func()) {
 	l.released.begun.Store(true)
 	repeated = l.rules.Unlock(now)
@@ -142,14 +141,14 @@ func (rd *round) release(timeout time.Duration) lease.Verdict {
 	if v != lease.Granted || t.told.Load() {
 		return v
 	}
-	rd.r.handOvers.Add(1) // Before the look: who is about to wait there sees it.
+	rd.r.handOvers.Add(1) // Before the line is looked at: a caller about to wait there sees the count.
 	if !rd.r.line.IsEmpty() {
 		rd.r.line.Do(func(q *waiting.Queue, now time.Time) { q.HandOver(rd.claim.keys, now) })
 	}
 	return v
 }
 
-// endUnlock notes the result of a release, for repeated and simultaneous calls, too.
+// endUnlock notes and returns the result of a release. Repeated and simultaneous calls return it as well.
 func (l *Lock) endUnlock(rd *round, v lease.Verdict) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -161,7 +160,7 @@ func (l *Lock) endUnlock(rd *round, v lease.Verdict) error {
 		l.released.result = orClosed(rd.fail(verdictError(reason)))
 	}
 	if l.rules.Before != lease.Undecided && l.released.loss == nil {
-		l.released.loss = l.released.result // A Do that did not begin the release hears of it, too.
+		l.released.loss = l.released.result // Do returns it even if another call began the release.
 	}
 	if l.hold != nil && !l.hold.emitted {
 		l.hold.tell(reason, time.Now())

@@ -13,10 +13,10 @@ import (
 	"github.com/seed6c881748/redlock/internal/waiting"
 )
 
-// errNoRetry is the cause in the event of a call that a user's function has ended, by a panic or with its goroutine.
+// errNoRetry is the cause in the event of a call in which a user's function panicked or ended the goroutine.
 var errNoRetry = errors.New("a function of WithRetryIf or WithRetryBackoff has not returned")
 
-// lock makes the attempts, and sends the event of the call's end, also if a user's function panics.
+// lock makes the attempts, and sends the event of the call's end even if a user's function panics.
 func (a *acquisition) lock(ctx context.Context) (l *Lock, err error) {
 	if !a.o.polling && a.o.retryCount != 0 {
 		a.turn = min(a.o.turn, a.terms.validity/10)
@@ -50,8 +50,8 @@ func (a *acquisition) attemptsInTime(ctx context.Context) (*Lock, error) {
 	return l, err
 }
 
-// attempts makes attempts until one succeeds or is not worth repeating. Whoever is refused waits; see package waiting
-// for in which order, and link.Subscriptions for how a release is heard of.
+// attempts makes attempts until one succeeds or a retry is not wanted. A call that is refused waits: package waiting
+// says in which order, and link.Subscriptions how it hears of a release.
 func (a *acquisition) attempts(ctx context.Context) (l *Lock, err error) {
 	if a.o.polling || a.o.retryCount == 0 {
 		return a.poll(ctx)
@@ -84,13 +84,14 @@ func (a *acquisition) attempts(ctx context.Context) (l *Lock, err error) {
 		}
 		r.line.Do(func(q *waiting.Queue, now time.Time) { q.Join(w.queued, now) })
 	}
-	// Also if retryIf panics, or those behind would wait forever.
+	// Deferred, as retryIf may panic, and calls behind this one would wait forever.
 	defer func() { r.line.Do(func(q *waiting.Queue, now time.Time) { q.Leave(w.queued, l != nil, now) }) }()
 	r.wantHeld(a.resources)
-	r.subscriptions.Want() //nolint:contextcheck // What it starts goes on for later waiters.
+	r.subscriptions.Want() //nolint:contextcheck // The listeners that it starts go on for later waiters.
 	defer r.subscriptions.Unwant()
 	if some, _ := r.subscriptions.Up(); !behind && errors.Is(err, ErrTaken) && (some || r.handOvers.Load() != handOvers) {
-		// Now it can get in line. If not yet, Listening comes. Or a release here has found nobody to hand the lock to.
+		// Ask again: now this call can get in line, or a release here found nobody to hand the lock to. If no node is
+		// listened to yet, Listening is called later.
 		r.line.Do(func(q *waiting.Queue, _ time.Time) { q.Again(w.queued) })
 	}
 	w.asked = time.Now()
@@ -98,7 +99,7 @@ func (a *acquisition) attempts(ctx context.Context) (l *Lock, err error) {
 	return w.waitInLine(ctx, made, err)
 }
 
-// wantHeld tells the locks of this process that hold one of the resources that somebody waits.
+// wantHeld tells those locks of this process that hold one of the resources that a call waits.
 func (co *core) wantHeld(resources []string) {
 	for _, l := range co.watch.Wanted(resources) {
 		if l.Err() == nil {
@@ -107,7 +108,7 @@ func (co *core) wantHeld(resources []string) {
 	}
 }
 
-// poll is attempts without waiting in line, neither here nor on the nodes.
+// poll is attempts without waiting in line, be it here or on the nodes.
 func (a *acquisition) poll(ctx context.Context) (*Lock, error) {
 	var last error
 	began := time.Now()
@@ -129,7 +130,7 @@ func (a *acquisition) poll(ctx context.Context) (*Lock, error) {
 				return nil, err
 			}
 			overload.Note(isOverload(err), true)
-			d := a.o.delay(attempt) // First: it may be a function of the user's, which panics.
+			d := a.o.delay(attempt) // First, as a user's function may panic.
 			if d < 0 {
 				return nil, err
 			}
@@ -145,8 +146,8 @@ func (a *acquisition) poll(ctx context.Context) (*Lock, error) {
 	}
 }
 
-// worse is what to report of the attempts that failed with last, if there was
-// one, and then with err: of one that was cut short, the one before tells more.
+// worse returns the more informative one of last, the error of the attempts so far, and err, that of the latest one: an
+// attempt that was cut short tells less. last may be nil.
 func worse(last, err error) error {
 	if last != nil && wasCut(err) {
 		return last
@@ -154,7 +155,7 @@ func worse(last, err error) error {
 	return err
 }
 
-// waitInLine has the waiter in line until it has the lock or gives up. last is what its attempts have seen so far.
+// waitInLine waits in line until the waiter has the lock or gives up. last is the error of its attempts so far.
 func (w *waiter) waitInLine(ctx context.Context, attempts int, last error) (*Lock, error) {
 	a := w.a
 	a.r.counts.Waiting.Add(1)
@@ -163,7 +164,7 @@ func (w *waiter) waitInLine(ctx context.Context, attempts int, last error) (*Loc
 	if !more && last != nil {
 		return nil, last
 	}
-	expect(p, waiting.ByTick, last) // Releases may never be heard of, and so no second look come.
+	expect(p, waiting.ByTick, last) // Without messages of releases, there may be no second look.
 	w.report(ctx, attempts, last)
 	for ticks := 0; ; {
 		why, s, l, ended := w.sleep(ctx, p, attempts)
@@ -182,7 +183,7 @@ func (w *waiter) waitInLine(ctx context.Context, attempts int, last error) (*Loc
 			ticks++
 		}
 		if tick || why == waiting.ByRelease || attempts == 0 {
-			attempts++ // By turn and by expiry it takes a second look, which is not counted.
+			attempts++ // A second look, by turn or by expiry, is not counted.
 		}
 		l, err := w.attempt(ctx, why, s, attempts)
 		if err == nil {
@@ -215,14 +216,14 @@ func (w *waiter) waitInLine(ctx context.Context, attempts int, last error) (*Loc
 	}
 }
 
-// newTimer returns the timer of the waiter's attempts. more is false if there are none, as a user's backoff says.
+// newTimer returns the timer of the waiter's attempts. more is false if a user's backoff wants no further attempt.
 func (w *waiter) newTimer(last error) (p *waiting.Timer, more bool) {
 	p = waiting.NewTimer(w.queued, w.a.pace(), rand.N[time.Duration])
 	p.Note(isOverload(last), true)
 	return p, p.SetTick(false, w.a.o.delay(1), time.Now())
 }
 
-// holderOf returns a holder that a refusal names, by digest and label; empty if it names none.
+// holderOf returns the digest and the label of a holder that a refusal names; empty if it names none.
 func holderOf(no *QuorumError) (holder, owner string) {
 	if no != nil {
 		for _, v := range no.Votes {
@@ -234,15 +235,15 @@ func holderOf(no *QuorumError) (holder, owner string) {
 	return "", ""
 }
 
-// waitingCall describes the call, after so many attempts of which the last one failed with err. It keeps none
-// of err, which may be changed by whom it is returned to.
+// waitingCall returns a description of the call after so many attempts, the last of which failed with err. It keeps no
+// part of err, which belongs to the caller that gets it.
 func (a *acquisition) waitingCall(attempts int, err error) calls.Call {
 	c := calls.Call{Resources: a.resources, Owner: a.o.owner, Attempts: attempts}
 	see(&c, err)
 	return c
 }
 
-// see has c show what an attempt has seen that failed with err.
+// see copies into c what a failed attempt says in its error err.
 func see(c *calls.Call, err error) {
 	if qe := (*QuorumError)(nil); errors.As(err, &qe) {
 		c.Err = qe.reason
@@ -257,14 +258,14 @@ func (a *acquisition) pace() waiting.Pace {
 	}
 }
 
-// putOff has the timer wait for the end of the reservation that an attempt has found: the resource is free, which is
-// no failure, and nothing to ask retryIf about. It returns false for a timed retry that counts all the same.
+// putOff makes the timer wait for the end of the reservation that an attempt has found. The resource is free: that is
+// no failure, and retryIf is not asked. putOff returns false for a timed retry that counts nevertheless.
 func putOff(p *waiting.Timer, why waiting.Reason, err error) bool {
 	expect(p, why, err)
 	return p.PutOff(time.Now()) || why != waiting.ByTick
 }
 
-// expect has the timer wait for what an attempt that failed with err has seen.
+// expect makes the timer wait for what the error err of a failed attempt tells: when holders or reservations end.
 func expect(p *waiting.Timer, why waiting.Reason, err error) {
 	no := refusal(err)
 	if no == nil {

@@ -15,10 +15,10 @@ import (
 type waiter struct {
 	a      *acquisition
 	queued *waiting.Waiter
-	signal chan struct{} // 1: queued is to be looked at again
+	signal chan struct{} // holds one: look at queued again
 	entry  calls.Entry
 	asked  time.Time // when its last attempt that was not cut short had ended
-	rested bool      // it has not asked as it came, as a lock of this process had what it wants
+	rested bool      // it did not ask at first, as a lock of this process had what it wants
 }
 
 // newWaiter returns the waiter of a call that began at that time. Waiters stand in the order in which their calls began,
@@ -38,8 +38,8 @@ func (a *acquisition) newWaiter(began time.Time) *waiter {
 	return w
 }
 
-// sleep returns when an attempt is due, and why. It also returns when ctx or the Redlock has ended, with the error, and
-// with a lock that was passed on to the waiter, after so many attempts, also if the other things have happened.
+// sleep returns when an attempt is due, and why. It also returns the error when ctx or the Redlock has ended. A lock
+// that was passed on to the waiter comes first, whatever else has happened; attempts is how many were made.
 func (w *waiter) sleep(ctx context.Context, p *waiting.Timer, attempts int) (why waiting.Reason, s waiting.State, l *Lock, ended error) {
 	r := w.a.r
 	for {
@@ -73,7 +73,7 @@ func (w *waiter) sleep(ctx context.Context, p *waiting.Timer, attempts int) (why
 	}
 }
 
-// rest sleeps until the waiter is passed a lock, or is to do what it takes to get one from the nodes.
+// rest sleeps until the waiter is passed a lock, or must ask the nodes for one.
 func (w *waiter) rest(ctx context.Context) *Lock {
 	w.rested = true
 	w.a.r.counts.Waiting.Add(1)
@@ -89,8 +89,8 @@ func (w *waiter) rest(ctx context.Context) *Lock {
 	return nil
 }
 
-// state is how things stand with the waiter, which goes to sleep, or does not any more. From then on nobody passes a lock
-// on to it; or passed is that lock.
+// state returns the waiter's state in line when it goes to sleep. Without sleeps, it ends the sleep: nobody passes a
+// lock on to the waiter from then on. passed is a lock that was passed before.
 func (w *waiter) state(sleeps bool) (s waiting.State, passed *Lock) {
 	w.a.r.line.Do(func(q *waiting.Queue, _ time.Time) {
 		var got any
@@ -104,8 +104,8 @@ func (w *waiter) state(sleeps bool) (s waiting.State, passed *Lock) {
 	return s, passed
 }
 
-// receive returns the lock that the waiter was passed, after so many attempts. If its validity is over by now, it is nil,
-// and the waiter is in line again.
+// receive returns the lock that the waiter was passed, after that many attempts. If the lock's validity is over, it
+// returns nil, and the waiter is in line again.
 func (w *waiter) receive(l *Lock, attempts int) *Lock {
 	r := w.a.r
 	if l.Err() != nil {
@@ -124,7 +124,7 @@ func (w *waiter) receive(l *Lock, attempts int) *Lock {
 	return l
 }
 
-// saw takes how an attempt has failed, and returns what the attempts have seen so far.
+// saw notes that an attempt has failed with err, and returns the more informative error of it and last.
 func (w *waiter) saw(last, err error) error {
 	if !wasCut(err) {
 		w.asked = time.Now()
@@ -132,9 +132,10 @@ func (w *waiter) saw(last, err error) error {
 	return worse(last, err)
 }
 
-// endedBy is the error of a call that was ended in line, after so many attempts. An answer that another waiter here got
-// since the call's last attempt tells more: most waiters ask once, as they come, and an attempt that begins as the wait
-// ends is cut short. This holds for the head, too: it may be head only because all waits end at the same time.
+// endedBy returns the error of a call that was ended in line, after that many attempts. An answer to another waiter
+// here since the call's last attempt tells more: most waiters ask once, as they come, and an attempt that begins as the
+// wait ends is cut short. This holds for the head as well, which may be head only because all waits end at the same
+// time.
 func (w *waiter) endedBy(cause, last error, attempts int) error {
 	since := w.asked
 	if last == nil || wasCut(last) {
@@ -150,20 +151,20 @@ func (w *waiter) endedBy(cause, last error, attempts int) error {
 
 var errHere = errors.New("not asked, as a lock of this process had it, in a turn")
 
-// takenHere is the refusal of a call that has asked no node, since this process had what it wants.
+// takenHere returns the refusal of a call that has asked no node, since this process had what it wants.
 func (a *acquisition) takenHere() error {
 	e := a.unasked(1, func(*link.Link) error { return errHere })
 	e.reason = ErrTaken
 	return e
 }
 
-// answer is what somebody else in line was answered; see [waiting.Queue.Answer].
+// answer returns what another waiter in line was answered since then; see [waiting.Queue.Answer].
 func (w *waiter) answer(since time.Time) (answered error) {
 	w.a.r.line.Do(func(q *waiting.Queue, _ time.Time) { answered = q.Answer(w.queued, since) })
 	return answered
 }
 
-// attempt makes an attempt, or has one that another waiter has made stand for it.
+// attempt makes an attempt, or takes the result of another waiter's instead.
 func (w *waiter) attempt(ctx context.Context, why waiting.Reason, s waiting.State, number int) (*Lock, error) {
 	a, line := w.a, w.a.r.line
 	if !s.Head {
@@ -190,14 +191,14 @@ func (w *waiter) attempt(ctx context.Context, why waiting.Reason, s waiting.Stat
 	case errors.Is(err, ErrTaken):
 		holder, _ := holderOf(refusal(err))
 		line.Do(func(q *waiting.Queue, now time.Time) { q.Refused(w.queued, forOthers(err), holder, now) })
-	default: // What it was told of is not used: no quorum has said that somebody has the lock.
+	default: // A release message stays unused: no quorum has said that the lock is held.
 		line.Do(func(q *waiting.Queue, now time.Time) { q.Remember(w.queued, forOthers(err), now) })
 	}
 	return l, err
 }
 
-// recent is since when an answer to another waiter may stand for one of w: since its own last retry where nobody asks
-// regularly, and otherwise longer ago than any head should need for the next.
+// recent returns since when an answer to another waiter may stand for one of w: since its own last retry if nobody asks
+// regularly, and otherwise longer ago than any head should need for the next one.
 func (w *waiter) recent(s waiting.State) time.Time {
 	o := w.a.o
 	age := 2 * (o.retryDelay + o.retryJitter + o.nodeTimeout)
@@ -207,8 +208,8 @@ func (w *waiter) recent(s waiting.State) time.Time {
 	return time.Now().Add(-age)
 }
 
-// forOthers is the refusal of an attempt as others in line may be told it, nil if there is none.
-// The caller may do with its own what it likes.
+// forOthers returns a copy of an attempt's refusal for others in line, nil if there is none. The caller may change its
+// own.
 func forOthers(err error) error {
 	if no := refusal(err); no != nil {
 		return no.clone()
@@ -216,14 +217,14 @@ func forOthers(err error) error {
 	return nil
 }
 
-// share is the error for w when another waiter was answered so.
+// share returns the error for w when another waiter got that answer.
 func (w *waiter) share(answered error, number int) error {
 	e := refusal(answered).clone()
 	e.Resources, e.Attempt = slices.Clone(w.a.resources), number
 	return e
 }
 
-// report notes, and sends an event, about the waiting, after an attempt that failed with err.
+// report notes that the call waits, and sends an event, after an attempt that failed with err.
 func (w *waiter) report(ctx context.Context, attempts int, err error) {
 	w.a.r.waits.Note(&w.entry, w.a.waitingCall(attempts, err))
 	if r := w.a.r; r.wants(ctx, EventWaiting, nil) {

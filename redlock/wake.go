@@ -15,7 +15,7 @@ import (
 
 var errNoPublish = errors.New("the server refuses PUBLISH")
 
-// message gets what has been published to this process's channel on node i.
+// message takes a message to this process's channel from node i.
 func (co *core) message(i int, payload string) {
 	key, digest, ok := lines.DecodeMessage(payload)
 	if !ok {
@@ -45,7 +45,7 @@ func (co *core) listening() {
 	co.line.Do(func(q *waiting.Queue, _ time.Time) { q.Listening() })
 }
 
-// pass has the next in line told of a release; see [waiting.Pass].
+// pass asks a node to tell the next waiter in its line of a release; see [waiting.Pass].
 func (co *core) pass(p waiting.Pass) {
 	resource, ok := strings.CutPrefix(p.Key, co.defaults.prefix)
 	if !ok {
@@ -54,14 +54,14 @@ func (co *core) pass(p waiting.Pass) {
 	on := &target{prefix: co.defaults.prefix, resources: []string{resource}, keys: []any{p.Key}}
 	cmd := passCommand(on, co.channel, p.Digest, p.Leave)
 	t := &node.Task{Kind: node.Ask, Command: cmd, Limit: co.defaults.nodeTimeout, Receiver: &wakeReader{r: co, on: on}}
-	_ = co.nodes[p.Node].Enqueue(&node.Request{Task: t, Index: uint16(p.Node)}, time.Now()) // If not, they poll.
+	_ = co.nodes[p.Node].Enqueue(&node.Request{Task: t, Index: uint16(p.Node)}, time.Now()) // Else they poll.
 }
 
-// A wakeReader receives the answers to releases, and reads from them who was told.
+// A wakeReader receives the answers to releases, and learns from them who was told.
 type wakeReader struct {
 	r    *core
 	on   *target
-	next node.Receiver // gets the answers, too; nil: there is none
+	next node.Receiver // gets the answers as well; nil: nobody does
 	told atomic.Bool   // a node has told somebody
 }
 
@@ -74,8 +74,8 @@ func (w *wakeReader) Receive(i int, out node.Outcome, at time.Time) {
 	}
 }
 
-// read reads what a release has answered. If it was this process that was told, there
-// is a message. One that could not be told polls: it gets a chance, too.
+// read takes the channels that a release has told, one for each key. This process gets a message if its own was told.
+// Otherwise its waiters give way to the process that was told, or that polls because it could not be told.
 func (w *wakeReader) read(i int, told []string) {
 	r, keys := w.r, w.on.keys
 	for k, channel := range told[:min(len(told), len(keys))] {

@@ -7,14 +7,14 @@ import (
 
 // A Ticket is a call that waits for a place.
 type Ticket struct {
-	Caller any // whoever waits; not looked at
+	Caller any // the caller's own; the gate does not use it
 
-	index    int           // in the queue; -1 when it waits no more
-	deadline time.Duration // when it is turned away
+	index    int           // in the queue; -1 when the call does not wait any more
+	deadline time.Duration // when the call is turned away
 	number   uint64        // in the order of arrival
 }
 
-// queue is a heap of tickets, the first to be turned away on top.
+// A queue is a heap of tickets, with the first to be turned away on top.
 type queue []*Ticket
 
 // Len implements [heap.Interface].

@@ -2,18 +2,17 @@ package admission
 
 import "time"
 
-// A trial tells a way that has become longer from a queue at the nodes, when rounds take too long for more places:
-// half of the places are held back. With half as many rounds a queue is about half as long, and the way as long as
-// before. Then the places are given back one by one: all at once would be a burst. It is arithmetic only, and the
-// zero value is ready.
+// A trial tells a longer way to the nodes from a queue there, when rounds take too long for more places. It holds back
+// half of the places: with half as many rounds a queue is about half as long, and the way as long as before. Then it
+// gives the places back one by one: all at once would be a burst. It is arithmetic only, and the zero value is ready.
 type trial struct {
 	phase  phase
-	since  time.Time     // of the phase; zero: no round yet
-	least  time.Duration // that a round has taken in the phase; 0: none yet
-	before time.Duration // the same of the phase before
+	since  time.Time     // when the phase began; zero: no round yet
+	least  time.Duration // the shortest round of the phase; 0: none yet
+	before time.Duration // the shortest round of the phase before
 	held   float64       // how many places are held back
 	count  int           // rounds that were observed, in all phases
-	other  int           // rounds that were not, as they were not soon
+	other  int           // rounds that were not observed, as they were not soon
 }
 
 // A phase is how far a trial is.
@@ -23,19 +22,19 @@ const (
 	stuck    phase = iota // no round has added a place for a while
 	measured              // with all places
 	halved                // with half of them
-	refilled              // until a round is over that began with all of them again
+	refilled              // until the end of a round that began with all places again
 )
 
-// Where half of the places do not keep the nodes busy, a trial costs half of the throughput for some rounds. So
-// it is rare.
+// If half of the places do not keep the nodes busy, a trial costs half of the throughput for some rounds. So it is
+// rare.
 const (
 	minStuck    = time.Second
-	stuckRounds = 32                    // what a round takes, so many times, if that is more
-	minPhase    = 50 * time.Millisecond // beyond most silences
+	stuckRounds = 32                    // or so many of the shortest rounds, if that is longer
+	minPhase    = 50 * time.Millisecond // longer than most silences
 )
 
-// observe takes in a round that is over now, of a window with so many places. It returns how long the way is if it
-// has become longer, else 0.
+// observe takes a round that is over now, of a window with that size. It returns how long the way is if it has become
+// longer, else 0.
 func (t *trial) observe(took time.Duration, size float64, now time.Time) (way time.Duration) {
 	t.count++
 	if t.since.IsZero() {
@@ -73,7 +72,7 @@ func (t *trial) observe(took time.Duration, size float64, now time.Time) (way ti
 	return way
 }
 
-// areMost reports whether most rounds count: a few that are soon tell of no way if all others queue.
+// areMost reports whether most rounds were observed: a few that are soon say nothing about the way if all others queue.
 func (t *trial) areMost() bool { return t.count > t.other }
 
 func (t *trial) next(now time.Time) {

@@ -1,5 +1,5 @@
-// Package brief is for texts that people read: durations with few digits, numbers of things, and
-// what can be shown as it is. It knows nothing else of the library.
+// Package brief is for texts that people read: durations with few digits, counts of things, and text that can be shown
+// as it is. It knows nothing else of the library.
 package brief
 
 import (
@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Duration is d with no more digits than one reads.
+// Duration returns d as text, with no more digits than people read.
 func Duration(d time.Duration) string {
 	switch abs := d.Abs(); {
 	case abs >= 10*time.Second:
@@ -21,7 +21,7 @@ func Duration(d time.Duration) string {
 	return d.String()
 }
 
-// Count is a number of things: 1 node, 3 nodes.
+// Count returns a number of things as text: 1 node, 3 nodes.
 func Count(n int, thing string) string {
 	if n != 1 {
 		thing += "s"

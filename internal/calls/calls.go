@@ -1,4 +1,4 @@
-// Package calls counts what is going on, so that a Close can end it and wait for it.
+// Package calls counts running calls, so that a Close can end them and wait for them.
 package calls
 
 import (
@@ -12,7 +12,7 @@ type Group struct {
 	// Closing is closed by Close: waits and attempts end.
 	Closing chan struct{}
 
-	// Quiet is closed when nothing is running after Close.
+	// Quiet is closed after Close, when nothing runs any more.
 	Quiet chan struct{}
 
 	end     error
@@ -47,7 +47,7 @@ func (g *Group) Exit() {
 	}
 }
 
-// Close lets no further call in. It returns false if that had been done before.
+// Close lets no further call in. It returns false if it was called before.
 func (g *Group) Close() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -72,7 +72,7 @@ func (g *Group) IsClosing() bool {
 	}
 }
 
-// Ended returns the error of ctx, or that of a closed group, if either has ended.
+// Ended returns the error of a closed group, or else that of ctx, nil if neither has ended.
 func (g *Group) Ended(ctx context.Context) error {
 	select {
 	case <-g.Closing:

@@ -11,18 +11,18 @@ import (
 	"github.com/seed6c881748/redlock/internal/admission"
 )
 
-// ErrTurnedAway is what [Gate.Enter] returns when the caller's turn did not come in time.
+// ErrTurnedAway is the error of [Gate.Enter] when the caller's turn did not come in time.
 var ErrTurnedAway = errors.New("admission: turned away")
 
 // A Gate is an [admission.Gate] at which callers wait. It is safe for concurrent use. Its mutex is taken last: it calls
-// nothing of its user's, who may call [Gate.Leave] with a mutex held.
+// no code of its user, who may call [Gate.Leave] with a mutex held.
 type Gate struct {
 	unansweredLimit atomic.Int64 // see UnansweredLimit
 
-	mu      sync.Mutex // last; see above
+	mu      sync.Mutex // taken last; see above
 	rules   admission.Gate
-	closed  error         // what Close was given
-	epoch   time.Time     // what the rules' times are counted from
+	closed  error         // the error that Close was given
+	epoch   time.Time     // the rules' times count from here
 	timer   *time.Timer   // one for all; nil until somebody has waited
 	timerAt time.Duration // when timer is due; 0: it is not set
 }
@@ -54,7 +54,7 @@ func (g *Gate) Enter(ctx context.Context, timeout time.Duration) (waited time.Du
 	t.Caller = answer
 	g.setTimerLocked()
 	g.mu.Unlock()
-	if ctx.Done() == nil { // A select costs more, which counts when thousands wait.
+	if ctx.Done() == nil { // A select costs more, which matters with thousands of waiters.
 		err = <-answer
 	} else {
 		select {
@@ -63,15 +63,15 @@ func (g *Gate) Enter(ctx context.Context, timeout time.Duration) (waited time.Du
 			err = g.cancel(ctx, t, answer)
 		}
 		if err == nil && ctx.Err() != nil {
-			g.GiveBack() // A round for nobody would only cost the nodes a release besides.
+			g.GiveBack() // A round for nobody would cost the nodes a release as well.
 			err = ctx.Err()
 		}
 	}
 	return time.Since(began), err
 }
 
-// setTimerLocked has the timer run when the first caller is to be turned away. A timer that
-// is set too early is left alone: it looks again then. mu is held.
+// setTimerLocked sets the timer to when the first caller must be turned away. A timer that is set too early stays: it
+// will look again. mu is held.
 func (g *Gate) setTimerLocked() {
 	first, any := g.rules.Due()
 	if !any || g.timerAt != 0 && g.timerAt <= first {
@@ -86,7 +86,7 @@ func (g *Gate) setTimerLocked() {
 	}
 }
 
-// turnAway is what the timer runs: it turns away the callers that have waited for too long.
+// turnAway is run by the timer, and turns away the callers that have waited for too long.
 func (g *Gate) turnAway() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -101,8 +101,7 @@ func (g *Gate) turnAwayLocked(now time.Duration, why error) {
 	}
 }
 
-// cancel ends the wait of a caller whose context has ended. It returns nil if the caller has
-// been given a place all the same.
+// cancel ends the wait of a caller whose context has ended. It returns nil if the caller was given a place before.
 func (g *Gate) cancel(ctx context.Context, t *admission.Ticket, answer chan error) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -112,8 +111,7 @@ func (g *Gate) cancel(ctx context.Context, t *admission.Ticket, answer chan erro
 	return ctx.Err()
 }
 
-// Close turns away everybody who waits, and whoever comes later, with err. Places that are
-// taken stay so until they are given back.
+// Close turns away all waiting and later callers with err. Places that are taken stay so until they are given back.
 func (g *Gate) Close(err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -138,14 +136,15 @@ func (g *Gate) GiveBack() {
 	g.letInLocked()
 }
 
-// letInLocked gives all places that are free to the callers that wait. mu is held.
+// letInLocked gives all free places to waiting callers. mu is held.
 func (g *Gate) letInLocked() {
 	for t := g.rules.Next(); t != nil; t = g.rules.Next() {
 		t.Caller.(chan error) <- nil
 	}
 }
 
-// updateLimit sets unansweredLimit. It stores only what has changed: the readers are on other processors.
+// updateLimit sets unansweredLimit. It stores only a new value, as a needless write would slow readers on other
+// processors.
 func (g *Gate) updateLimit() {
 	if limit := int64(g.rules.UnansweredLimit()); g.unansweredLimit.Load() != limit {
 		g.unansweredLimit.Store(limit)

@@ -11,15 +11,15 @@ import (
 	"github.com/seed6c881748/redlock/internal/waiting"
 )
 
-// A Call describes a call that waits for a lock. What is in it is not changed.
+// A Call describes a call that waits for a lock. Its contents are not changed.
 type Call struct {
 	Resources           []string
 	Owner               string
-	Since               time.Time // when it began to wait, or those did on whose behalf it does
-	Attempts            int       // how many it has made
+	Since               time.Time // when it, or the caller on whose behalf it waits, began to wait
+	Attempts            int       // attempts made so far
 	Position            int       // see waiting.Queue.Position; 0 for one that polls
 	Err                 error     // what its last attempt saw
-	Holder, HolderOwner string    // of whom it waits for: digest and label
+	Holder, HolderOwner string    // the holder that it waits for: digest and label
 	HolderSince         time.Time // when one of the calls that wait now was first refused for that holder
 }
 
@@ -27,37 +27,37 @@ type Call struct {
 type Waiting struct {
 	mu sync.Mutex // calls nothing
 
-	// Entries, in the order in which their calls began to wait: own wait for themselves, onBehalf for others. Of
-	// these there are few.
+	// Entries, in the order in which their calls began to wait: own for calls that wait for themselves, onBehalf for
+	// the few that wait for others.
 	own, onBehalf list.List
 
-	holders map[string]*holder // by digest: those of whom calls were told
+	holders map[string]*holder // by digest: the holders that calls were told of
 }
 
 // A Since is when the longest-waiting caller of a shared search began; nil inside: none waits. The search may go on
 // while its callers get what they wait for, one after the other.
 type Since = atomic.Pointer[time.Time]
 
-// An Entry is a call's place among them. Only the goroutine of the call uses it.
+// An Entry is a call's place among the waiting calls. Only the goroutine of the call uses it.
 type Entry struct {
 	Queued   *waiting.Waiter // nil: the call polls
-	OnBehalf *Since          // nil: it waits for itself
+	OnBehalf *Since          // nil: the call waits for itself
 
-	// Guarded by Waiting.mu, but that only the call's goroutine sets place.
+	// Guarded by Waiting.mu, except that only the call's goroutine sets place.
 	place  *list.Element // nil: the call does not wait
 	call   Call
 	noted  time.Time // when the call was noted last
-	holder *holder   // the last one that it was told of; nil: of none yet
+	holder *holder   // the last holder that the call was told of; nil: none yet
 }
 
-// A holder is one for whom calls were refused.
+// A holder is a token for whose lock calls were refused.
 type holder struct {
 	digest string
-	since  time.Time // when the first of them was
-	calls  int       // how many were told of it last
+	since  time.Time // when the first of the calls was refused
+	calls  int       // how many calls were told of it last
 }
 
-// Note notes that the call of e waits, or how it does so now.
+// Note notes that the call of e waits, or its latest state.
 func (w *Waiting) Note(e *Entry, c Call) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -74,7 +74,7 @@ func (w *Waiting) Note(e *Entry, c Call) {
 	e.call, e.noted = c, now
 }
 
-// Remove notes that the call of e does not wait any more, if it ever did.
+// Remove notes that the call of e does not wait any longer, if it ever did.
 func (w *Waiting) Remove(e *Entry) {
 	if e.place == nil {
 		return
@@ -93,7 +93,7 @@ func (w *Waiting) among(e *Entry) *list.List {
 	return &w.own
 }
 
-// since is since when somebody waits by the call. Waiting.mu is held.
+// since returns since when somebody waits by the call. Waiting.mu is held.
 func (e *Entry) since() time.Time {
 	if e.OnBehalf != nil {
 		if t := e.OnBehalf.Load(); t != nil {
@@ -117,7 +117,7 @@ func (w *Waiting) join(digest string, now time.Time) *holder {
 	return h
 }
 
-// leave takes one away; h may be nil. w.mu is held.
+// leave takes away one of the calls that were told of h, which may be nil. w.mu is held.
 func (w *Waiting) leave(h *holder) {
 	if h == nil {
 		return
@@ -127,8 +127,8 @@ func (w *Waiting) leave(h *holder) {
 	}
 }
 
-// Oldest is for how long the longest of the calls has waited; 0 if none waits. It costs the same for any number
-// of those that wait for themselves.
+// Oldest returns how long the longest of the calls has waited; 0 if none waits. Its cost does not grow with the calls
+// that wait for themselves.
 func (w *Waiting) Oldest() time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -142,8 +142,8 @@ func (w *Waiting) Oldest() time.Duration {
 	return oldest
 }
 
-// All returns the calls, the longest wait first, with how they stand in the queue. Those behind others ask seldom or
-// never: what somebody ahead was answered since stands for what they have seen, as see writes it into a call.
+// All returns the calls, the longest wait first, with their places in the queue. Calls further back ask seldom or
+// never. So the latest answer to a call ahead of one stands for what it has seen: see writes that answer into it.
 func (w *Waiting) All(line *Line, see func(c *Call, answer error)) []Call {
 	var standings map[*waiting.Waiter]waiting.Standing
 	line.Do(func(q *waiting.Queue, _ time.Time) { standings = q.Standings() })
@@ -160,7 +160,7 @@ func (w *Waiting) All(line *Line, see func(c *Call, answer error)) []Call {
 			if h := w.holders[c.Holder]; h != nil {
 				c.HolderSince = h.since
 			} else if c.Holder != "" {
-				c.HolderSince = s.At // The call that was told so has not noted it yet.
+				c.HolderSince = s.At // The call with that answer has not noted it yet.
 			}
 			calls = append(calls, c)
 		}

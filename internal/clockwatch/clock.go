@@ -6,23 +6,23 @@ import (
 	"time"
 )
 
-// A Clock says by how much the monotonic clock is behind. The monotonic clock is right while the machine is awake,
-// but may stand still while it sleeps (golang.org/issue/24595). The other clocks go on then: the wall clock, which
-// can be set, and on some systems a clock that counts the sleep.
+// A Clock knows how far the monotonic clock is behind. The monotonic clock is right while the machine is awake, but may
+// stand still while it sleeps (golang.org/issue/24595). The other clocks go on then: the wall clock, which can be set,
+// and on some systems a clock that counts the sleep.
 //
 // Its lead grows by whatever one of them gains on the monotonic clock, and never shrinks. So a wall clock that is set
-// forward ends locks early, and one that is set back changes nothing: the step back must not hide the next sleep, as
-// it would if the clock were compared with a time from before the step.
+// forward ends locks early, and one that is set back changes nothing. A comparison with a time from before a step back
+// would be wrong: it would hide the next sleep.
 type Clock struct {
 	wall  func() time.Duration         // what is added to the wall clock
 	slept func() (time.Duration, bool) // how long the machine has slept since it was started, if the system says so
 	born  time.Time
 
 	last atomic.Pointer[reading]
-	mu   sync.Mutex // of those who replace last
+	mu   sync.Mutex // held to replace last
 }
 
-// A reading is what the clocks have said.
+// A reading is what the clocks said at one moment.
 type reading struct {
 	skew  time.Duration // the wall clock less the monotonic one
 	slept time.Duration
@@ -33,8 +33,7 @@ type reading struct {
 // Slewing is at most a few permille.
 const jump = time.Millisecond
 
-// NewClock returns a clock without a lead; wall is what is added to the wall clock (only tests
-// add something, to play a suspend).
+// NewClock returns a clock without a lead. wall returns what to add to the wall clock: 0 except in tests of a suspend.
 func NewClock(wall func() time.Duration) *Clock { return newClock(wall, slept) }
 
 func newClock(wall func() time.Duration, slept func() (time.Duration, bool)) *Clock {
@@ -56,8 +55,8 @@ func (c *Clock) At(now time.Time) (at time.Time, lead time.Duration) {
 	return c.read()
 }
 
-// isAt reports whether the clocks have not moved against each other between a reading and now.
-// A time.Time has two of them, so that this costs no look at any.
+// isAt reports whether the clocks have not moved against each other between a reading and now. A time.Time has both of
+// them, so this reads no clock.
 func (c *Clock) isAt(last *reading, now time.Time) bool {
 	moved := c.skew(now) - last.skew
 	return -jump < moved && moved < jump

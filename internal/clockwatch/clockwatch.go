@@ -1,6 +1,6 @@
-// Package clockwatch knows which locks are held and which of them are kept. It says when a deadline has
-// passed, even if the machine has slept, and then has holds look at their end again. It does not know
-// what a hold does then, or when its lock ends.
+// Package clockwatch knows which locks are held and which of them are kept. It knows when a deadline has passed, even
+// if the machine has slept, and then makes holds look at their end again. It does not know what a hold does then, or
+// when its lock ends.
 package clockwatch
 
 import (
@@ -14,17 +14,17 @@ import (
 const tick = 50 * time.Millisecond
 
 // A Watch knows the locks of a Redlock and the holds that keep some of them. The timers of the holds run on the
-// monotonic clock, which may stand still while the machine sleeps; so the watch looks at the clock's lead, for all
-// holds together, and has them look at their end again when it has grown.
+// monotonic clock, which may stand still while the machine sleeps. So the watch checks the clock's lead, for all holds
+// together, and makes them look at their end again when it has grown.
 type Watch struct {
 	enter func() error // counts a hold as a running call
 	exit  func()
 	clock *Clock
 
-	mu     sync.Mutex // after a Lock's; enter is called with it, locks and holds never
+	mu     sync.Mutex // taken after a Lock's; enter is called with it held, locks and holds never
 	locks  []seat
-	next   int             // who is looked at next, whether it has ended
-	wanted map[string]Lock // those that Want has named, by resource
+	next   int             // the next lock to check for its end
+	wanted map[string]Lock // the locks that Want has named, by resource
 	holds  map[Hold]struct{}
 	ticker *time.Timer
 	lead   time.Duration // the clock's, at the last look
@@ -33,11 +33,11 @@ type Watch struct {
 // A Hold is a lock whose end is watched.
 type Hold interface {
 	Jumped() // the clock's lead has grown
-	Closed() // the contexts are to end
+	Closed() // its contexts must end
 }
 
-// New returns a watch without locks. enter counts a hold as a running call until exit, or says
-// why there may be none any more.
+// New returns a watch without locks. enter counts a hold as a running call until exit, or returns why no more are
+// allowed.
 func New(enter func() error, exit func(), clock *Clock) *Watch {
 	return &Watch{
 		enter: enter, exit: exit, clock: clock, wanted: make(map[string]Lock), holds: make(map[Hold]struct{}),
@@ -48,7 +48,7 @@ func New(enter func() error, exit func(), clock *Clock) *Watch {
 func (k *Watch) Keep(h Hold) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	// Under mu, so that Close, which asks for all holds after it has closed, gets this one or lets it not be added.
+	// Under mu: Close, which asks for all holds after it has closed, then gets this one or prevents it.
 	if err := k.enter(); err != nil {
 		return err
 	}
@@ -90,7 +90,7 @@ func (k *Watch) all() []Hold {
 	return slices.Collect(maps.Keys(k.holds))
 }
 
-// look is the ticker.
+// look is called by the ticker.
 func (k *Watch) look() {
 	k.mu.Lock()
 	if len(k.holds) == 0 {

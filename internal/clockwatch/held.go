@@ -2,10 +2,10 @@ package clockwatch
 
 import "slices"
 
-// This file is about which locks are held. There may be hundreds of thousands that nobody releases, so no call looks at
-// all of them with the mutex held, which each lock that is taken needs.
+// This file is about which locks are held. There may be hundreds of thousands that nobody releases. Every acquisition
+// needs the mutex, so no call goes through all of them with it held.
 
-// A Lock is one that may be held.
+// A Lock is a lock that may be held.
 type Lock interface {
 	Err() error // why it has ended, nil while it is held
 	Resources() []string
@@ -13,22 +13,22 @@ type Lock interface {
 
 // An Entry is a lock's place in its Watch, whose mutex guards it.
 type Entry struct {
-	place int32 // from 1; 0: it is not there
+	place int32 // from 1; 0: the lock is not in the watch
 	wants bool  // Wanted finds it
 }
 
-// A seat is what a place has.
+// A seat is one place of the watch and the lock in it.
 type seat struct {
 	Lock
 
 	entry *Entry
 }
 
-// MinSweep is the least number of locks at which those that have ended are looked for.
+// MinSweep is how many locks there must be before ended ones are looked for.
 const MinSweep = 64
 
-// Add adds a lock. One that is never removed stays until after its end: each Add looks at two others, so that there are
-// no more than about twice as many as are held.
+// Add adds a lock. A lock that is never removed stays until after its end: each Add checks two others, so that there
+// are at most about twice as many as are held.
 func (k *Watch) Add(l Lock, e *Entry) {
 	var others [2]seat
 	k.mu.Lock()
@@ -69,7 +69,7 @@ func (k *Watch) Remove(l Lock, e *Entry) {
 	k.locks = k.locks[:end]
 }
 
-// Want has Wanted find a lock by its resources, until it is removed.
+// Want makes Wanted find a lock by its resources, until it is removed.
 func (k *Watch) Want(l Lock, e *Entry) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -82,7 +82,7 @@ func (k *Watch) Want(l Lock, e *Entry) {
 	}
 }
 
-// Wanted returns the locks with one of the resources that Want has named. It does not look at others.
+// Wanted returns the locks on one of the resources that Want has named. It does not look at others.
 func (k *Watch) Wanted(resources []string) (found []Lock) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -100,14 +100,14 @@ func (k *Watch) Count() (held int) {
 	return held
 }
 
-// Held returns the locks that are held, in no order. One may be twice in it, if others are removed meanwhile.
+// Held returns the held locks, in no order. It may contain one twice, if others are removed meanwhile.
 func (k *Watch) Held() (held []Lock) {
 	k.each(func(l Lock) { held = append(held, l) })
 	return held
 }
 
-// each calls f with the locks that are held, and forgets those that have ended. It goes from the last to the first, as
-// the place of one that is removed is taken by the last: so none is missed.
+// each calls f with the held locks, and forgets those that have ended. It goes from the last to the first and so misses
+// none: the last one takes the place of one that is removed.
 func (k *Watch) each(f func(l Lock)) {
 	var some [128]seat
 	for rest := k.Size(); rest > 0; {
@@ -126,7 +126,7 @@ func (k *Watch) each(f func(l Lock)) {
 	}
 }
 
-// Size returns how many locks the watch knows, those that have ended included.
+// Size returns how many locks the watch knows, ended ones included.
 func (k *Watch) Size() int {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -12,8 +12,8 @@ const (
 	clockBoottime  = 7
 )
 
-// slept returns how long the machine has slept since it was started: by how much the clock that
-// counts that is ahead of the one that does not. It is right to half a jump.
+// slept returns how long the machine has slept since it was started: the difference between the clock that counts sleep
+// and the one that does not. It is right to half a jump.
 func slept() (time.Duration, bool) {
 	const tries = 10
 	for range tries {
@@ -23,7 +23,7 @@ func slept() (time.Duration, bool) {
 		if !ok {
 			break
 		}
-		if after-before < jump/2 { // Or this thread was not running in between.
+		if after-before < jump/2 { // Otherwise this thread did not run in between.
 			return boot - after, true
 		}
 	}

@@ -42,7 +42,7 @@ func parseAddress(addr string) (target, error) {
 		t, err = urlTarget(u)
 	case "unix":
 		t, err = unixTarget(u)
-	default: // Not named: what a password has before its :// looks like one.
+	default: // The scheme is not shown: it may be the part of a password before a ://.
 		return target{}, errors.New("unknown scheme: want host:port, redis://, rediss:// or unix://")
 	}
 	if err != nil {
@@ -66,8 +66,8 @@ func parseAddress(addr string) (target, error) {
 	return t, nil
 }
 
-// wanted says what should stand there instead, if it is known what is meant by an address that is
-// no URL; nil if nothing is wrong, or tcpTarget says what.
+// wanted returns an error that says what to write instead of an address that is not a URL, if its meaning is clear. It
+// returns nil if nothing is wrong, or tcpTarget says it.
 func wanted(addr string) error {
 	switch {
 	case strings.TrimSpace(addr) == "":
@@ -85,7 +85,7 @@ func wanted(addr string) error {
 	}
 }
 
-// socketRE finds the path of a socket, and what is nearly its URL.
+// socketRE matches the path of a socket, and near misses of its URL.
 var socketRE = regexp.MustCompile(`^(unix:|[.~]{0,2}/)`)
 
 var errSocket = errors.New("a socket needs a URL: unix:///run/redis.sock")
@@ -145,12 +145,11 @@ func unixTarget(u *url.URL) (target, error) {
 	return t, t.database(db, "?db=")
 }
 
-// nameRE finds what can only be the name of an option, as other clients have them in queries.
+// nameRE matches words that can only be names of options, which other clients have in queries.
 var nameRE = regexp.MustCompile(`^[a-z_]{1,32}$`)
 
-// databaseIn returns the database that a query names, empty for none. A query with anything
-// else is an error, as it would do nothing. That names it, unless it may be a part of a
-// password: one with a ? in it leaves its @ in the query.
+// databaseIn returns the database that a query names, empty for none. Anything else in a query is an error, as it would
+// have no effect. The error names it, unless it may be part of a password: a ? in a password leaves its @ in the query.
 func databaseIn(u *url.URL) (db string, err error) {
 	if u.Fragment != "" {
 		return "", errors.New("a fragment means nothing here")
@@ -198,8 +197,8 @@ func (t *target) database(s, separator string) error {
 	return nil
 }
 
-// shown is a part of a malformed address for its error, if it is a short number:
-// anything else may be a password, of which an @ or a / was forgotten.
+// shown returns a part of a malformed address for its error, if it is a short number. Anything else may be a password
+// whose @ or / was forgotten.
 func shown(part string) string {
 	if len(part) > 5 || strings.Trim(part, "0123456789") != "" {
 		return ""
@@ -207,21 +206,21 @@ func shown(part string) string {
 	return fmt.Sprintf(" %q", part)
 }
 
-// anySchemeRE finds a scheme, and shownRE what is shown of a malformed address: of a URL the scheme, the key of a key=value,
-// else what looks like a host, as passwords that are made have capitals.
+// anySchemeRE matches a scheme. shownRE matches what is shown of a malformed address: a URL's scheme, the key of a
+// key=value, or else what looks like a host. It takes no capitals, as generated passwords have them.
 var (
 	anySchemeRE = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]*$`)
 	shownRE     = regexp.MustCompile(`^(((redis|valkey)(s|[+-][a-z]+)?|unix|https?|tcp)://|[a-z0-9.-]*(:|$)|[a-z_]{1,32}=)`)
 )
 
-// schemeOf returns the scheme of a URL. A password with :// in it makes none of a key=value.
+// schemeOf returns the scheme of a URL. A key=value whose password contains :// is no URL.
 func schemeOf(addr string) (scheme string, isURL bool) {
 	scheme, _, isURL = strings.Cut(addr, "://")
 	return scheme, isURL && anySchemeRE.MatchString(scheme)
 }
 
-// withoutCredentials is what is shown of a malformed address. What stands behind a : or = may be a password, and so may
-// both sides of an @ which is one of the password's own, and a scheme that nobody knows.
+// withoutCredentials returns what is shown of a malformed address. A password may stand behind a : or =, on both sides
+// of an @ that is part of it, and in place of a scheme that nobody knows.
 func withoutCredentials(addr string) string {
 	shown := shownRE.FindString(addr)
 	_, isURL := schemeOf(addr)

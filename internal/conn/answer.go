@@ -73,7 +73,7 @@ func WrongServer(err error) error {
 	return fmt.Errorf("the wrong server, or not the right one any more: %w", err)
 }
 
-// An Info is what a server says of itself: the fields of its answer to INFO.
+// An Info is the fields of a server's answer to INFO.
 type Info map[string]string
 
 // ParseInfo reads the answer to INFO.
@@ -93,7 +93,7 @@ func (i Info) Number(field string) (int64, bool) {
 	return n, err == nil
 }
 
-// Run returns the run_id of a server that tells the truth about it; empty if it does not.
+// Run returns the server's run_id, empty if it hides its real one.
 func (i Info) Run() string {
 	if id := i["run_id"]; IsRun(id) {
 		return id
@@ -101,12 +101,12 @@ func (i Info) Run() string {
 	return ""
 }
 
-// IsRun reports whether this is the run_id of a server that tells the truth about it.
+// IsRun reports whether id can be a server's real run_id.
 func IsRun(id string) bool {
 	return len(id) == 40 && strings.Trim(id, "0123456789abcdef") == "" && strings.Trim(id, id[:1]) != ""
 }
 
-// Major is the first number of a version, before which a v may stand.
+// Major returns the first number of a version, which may begin with a v.
 func Major(version string) (int, bool) {
 	digits, _, _ := strings.Cut(strings.TrimLeft(version, "v"), ".")
 	n, err := strconv.Atoi(digits)

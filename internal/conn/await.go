@@ -8,18 +8,18 @@ import (
 	"time"
 )
 
-// This file is for a reader that may have to stop at any time, and leave to another one what it has not read.
+// This file is for a reader that may have to stop at any time, and leave unread replies to another reader.
 
-// MayInterrupt reports whether Await, Interrupt, Look and HasUnread may be called: the connection is the kernel's, and
-// nothing is between it and the socket.
+// MayInterrupt reports whether Await, Interrupt, Look and HasUnread may be called: the connection must be a socket of
+// the kernel, with nothing in between.
 func (w *Wire) MayInterrupt() bool {
 	_, past := w.link.(*socketLink)
 	return canLook && past && w.socket.look.raw != nil
 }
 
-// Await waits until Receive would return without waiting, and reports whether that is so. If not, Await was interrupted,
-// there is only a part of a reply, or a large one, or the connection is broken: then Receive is to be called by
-// a goroutine that may wait. Nothing is lost.
+// Await waits until Receive would return without waiting, and reports whether it would. If not, Await was interrupted,
+// the reply is incomplete or large, or the connection is broken: then a goroutine that may wait must call Receive. No
+// bytes are lost.
 func (w *Wire) Await() bool {
 	in := w.socket.replies.in
 	if in.Buffered() == 0 {
@@ -34,20 +34,20 @@ func (w *Wire) Await() bool {
 	return isWhole(b)
 }
 
-// Interrupt has Await return, until it is called with false. It may be called from any goroutine.
+// Interrupt makes Await return at once, until it is called with false. Any goroutine may call it.
 func (w *Wire) Interrupt(on bool) {
 	deadline := time.Time{}
 	if on {
 		deadline = time.Unix(1, 0)
 	}
-	_ = w.socket.Conn.SetReadDeadline(deadline) // Where it is broken, Await returns anyway.
+	_ = w.socket.Conn.SetReadDeadline(deadline) // On a broken connection, Await returns anyway.
 }
 
-// HasUnread reports whether something has come in that was not received. It is the receiver's to call.
+// HasUnread reports whether received bytes are still unread. Only the receiver may call it.
 func (w *Wire) HasUnread() bool { return w.socket.replies.in.Buffered() > 0 }
 
-// Look returns an error if there is something to read though nothing is to come, be it the connection's end. It does not
-// wait, and is the receiver's to call.
+// Look returns an error if there is something to read, or the connection has ended, while no reply is due. It does not
+// wait. Only the receiver may call it.
 func (w *Wire) Look() error {
 	if w.HasUnread() {
 		return errNews
@@ -59,7 +59,7 @@ var errNews = errors.New("the server sent something that nobody asked for")
 
 var lineEnd = []byte("\r\n")
 
-// isWhole reports whether b begins with a whole reply, or with one that is found to be malformed before its end.
+// isWhole reports whether b begins with a whole reply, or with one that is malformed before its end.
 func isWhole(b []byte) bool {
 	for values := 1; values > 0; values-- {
 		line, rest, ends := bytes.Cut(b, lineEnd)

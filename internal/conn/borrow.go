@@ -180,7 +180,7 @@ func (p *DatabasePool) Format(s fmt.State, _ rune) {
 	_, _ = fmt.Fprintf(s, "%T in database %d", p.Pool, p.Database)
 }
 
-// CheckPool returns what is wrong with a pool, as far as that shows without asking it.
+// CheckPool returns an error if a pool cannot be right, without asking it.
 func CheckPool(p Pool) error {
 	d, ok := p.(*DatabasePool)
 	switch {
@@ -198,15 +198,15 @@ func isNil(p Pool) bool {
 	return p == nil || (v.Kind() == reflect.Pointer || v.Kind() == reflect.Func) && v.IsNil()
 }
 
-// recovered is deferred around code of the user's that runs on a goroutine of the library, where a panic would end
-// the process and nobody could recover from it. It makes the panic an error that says where it came from.
+// recovered is deferred around a user's code that runs on a goroutine of the library, where a panic would end the
+// process and nobody could recover from it. It turns the panic into an error that says where it came from.
 func recovered(what string, err *error) {
 	if p := recover(); p != nil {
 		*err = fmt.Errorf("%s panicked: %v%s", what, p, panicSite())
 	}
 }
 
-// panicSite is where the panic came from that is being recovered from, if that can be told.
+// panicSite returns where the panic that is being recovered from was raised, if that can be found.
 func panicSite() string {
 	callers := make([]uintptr, 32)
 	frames := runtime.CallersFrames(callers[:runtime.Callers(0, callers)])

@@ -5,8 +5,8 @@ import (
 	"strconv"
 )
 
-// AppendCommand appends a command as the server reads it: an array of bulk strings. redigo
-// would take three times as long, which counts where a command goes to every node.
+// AppendCommand appends a command in the form that the server reads: an array of bulk strings. redigo would take three
+// times as long, which counts where a command goes to every node.
 func AppendCommand(b []byte, name string, args []any) []byte {
 	b = appendHead(b, '*', 1+len(args))
 	b = appendBulk(b, name)

@@ -8,15 +8,15 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// A pool that the application uses, too, may hand out a connection on which it has selected another database. Locks
-// taken there exclude nobody. So the handshake finds out whether the connection is where it should be; one that is
-// not is ended, and the pool's next one tried.
+// A pool that the application uses as well may hand out a connection on which it has selected another database. Locks
+// taken there exclude nobody. So the handshake finds out whether the connection is in the right database. If not, it
+// ends the connection and tries the pool's next one.
 //
-// It asks with MOVE: of a key that never exists, to the database where the connection should be. "Source and
-// destination are the same" is then the answer, 0 if it is elsewhere, and nothing is changed in either case. MOVE is
-// as old as databases; CLIENT INFO is not known before Redis 6.2, and SELECT would change what is the pool's.
+// It asks by a MOVE of a key that never exists, to the database where the connection should be. If it is there, the
+// answer is "source and destination are the same", and else 0; neither changes anything. MOVE is as old as databases;
+// CLIENT INFO is unknown before Redis 6.2, and SELECT would change the pool's connection.
 //
-// A connection of a Dialer's is nobody else's, and where its address says.
+// Nobody else uses a Dialer's connection, so it is where its address says.
 
 // mostDatabases is how many databases are tried to find out where a connection is.
 const mostDatabases = 16
@@ -34,7 +34,7 @@ func (e *DatabaseError) Error() string {
 }
 
 // DatabaseQuestion returns the command that asks whether a connection is in the database where the pool's connections
-// must be; false where it cannot be anywhere else. key is one that never exists.
+// must be. asks is false where it cannot be anywhere else. key is one that never exists.
 func (s *Source) DatabaseQuestion(w *Wire, key string) (command []any, asks bool) {
 	want, asks := s.expectedDatabase()
 	if !asks || w.own {
@@ -43,16 +43,16 @@ func (s *Source) DatabaseQuestion(w *Wire, key string) (command []any, asks bool
 	return moveCommand(key, want), true
 }
 
-// IsElsewhere reads the answer to a DatabaseQuestion. A server that does not tell (an ACL
-// without the right, a proxy that does not know the command) is not elsewhere.
+// IsElsewhere reports whether the answer to a DatabaseQuestion says that the connection is elsewhere. A server that
+// does not tell (an ACL without the right, a proxy that does not know the command) is not elsewhere.
 func IsElsewhere(a Answer) bool {
 	moved, ok := a.Reply.(int64)
 	return a.Err == nil && ok && moved == 0
 }
 
-// Misplaced is for a connection that is elsewhere. It returns an error, a *DatabaseError
-// unless the connection breaks, if that is the wrong database: not the one where
-// new connections of the pool are, which then is where all must be from now on.
+// Misplaced decides about a connection that is elsewhere. If new connections of the pool are in the same database, all
+// must be there from now on, and it returns nil. Otherwise it returns a *DatabaseError, or another error if the
+// connection breaks.
 func (s *Source) Misplaced(ctx context.Context, w *Wire, key string) error {
 	want, _ := s.expectedDatabase()
 	in, err := databaseOf(ctx, w, key)
@@ -72,7 +72,7 @@ func (s *Source) Misplaced(ctx context.Context, w *Wire, key string) error {
 	return &DatabaseError{in, want}
 }
 
-// expectedDatabase is where the pool's connections must be; false where they cannot be anywhere else.
+// expectedDatabase returns where the pool's connections must be, and false if they cannot be anywhere else.
 func (s *Source) expectedDatabase() (int, bool) {
 	_, own := s.pool.(*Dialer)
 	s.mu.Lock()
@@ -82,7 +82,7 @@ func (s *Source) expectedDatabase() (int, bool) {
 
 func moveCommand(key string, database int) []any { return []any{"MOVE", key, database} }
 
-// databaseOf returns in which database a connection is, -1 if that is not found out.
+// databaseOf returns in which database a connection is, -1 if it cannot tell.
 func databaseOf(ctx context.Context, w *Wire, key string) (int, error) {
 	var commands [][]any
 	for i := range mostDatabases {
@@ -100,8 +100,8 @@ func databaseOf(ctx context.Context, w *Wire, key string) (int, error) {
 	return -1, nil
 }
 
-// freshDatabase returns in which database a new connection of the pool is. It is made past
-// the pool, which would hand out one that was used before.
+// freshDatabase returns in which database a new connection of the pool is. It makes one past the pool, which would hand
+// out a used one.
 func (s *Source) freshDatabase(ctx context.Context, p *redis.Pool, key string) (int, error) {
 	w, err := s.borrowFrom(ctx, dialsOf(p))
 	if err != nil {

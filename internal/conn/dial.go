@@ -40,13 +40,13 @@ func NewDialer(addr string, opts ...redis.DialOption) (name string, d *Dialer) {
 	}
 }
 
-// Format prints where it dials to, whatever the verb: Login has passwords.
+// Format prints the address without credentials, whatever the verb: Login has passwords.
 func (d *Dialer) Format(s fmt.State, _ rune) {
 	_, _ = fmt.Fprintf(s, "dialer of %s %s", d.Network, d.Address)
 }
 
-// GetContext dials and logs in. It is for a pool of the user's around this one, which may use
-// the connection, or wrap it, before it hands it on.
+// GetContext dials and logs in. It is for a user's pool around this one, which may use or wrap the connection before it
+// hands it on.
 func (d *Dialer) GetContext(ctx context.Context) (redis.Conn, error) {
 	c, err := d.dial(ctx)
 	if err != nil {
@@ -61,8 +61,8 @@ func (d *Dialer) GetContext(ctx context.Context) (redis.Conn, error) {
 	return c, nil
 }
 
-// getLoggingIn dials. The login goes out with the first commands, and whoever reads their answers
-// reads those to the login first. That saves its round trips.
+// getLoggingIn dials. The login goes out with the first commands, and its answers are read before theirs. That saves
+// round trips.
 func (d *Dialer) getLoggingIn(ctx context.Context) (redis.Conn, error) {
 	c, err := d.dial(ctx)
 	if err != nil {
@@ -72,8 +72,8 @@ func (d *Dialer) getLoggingIn(ctx context.Context) (redis.Conn, error) {
 	return c, nil
 }
 
-// handshakeLimit is how long a TLS handshake may take, which redigo does not put under ctx: a bit less than is left, so
-// that what hangs is named.
+// handshakeLimit returns how long a TLS handshake may take, which redigo does not bound by ctx. It is a bit less than
+// what is left of ctx, so that the error names the handshake.
 func handshakeLimit(ctx context.Context) time.Duration {
 	if _, limited := ctx.Deadline(); limited {
 		return min(maxDial, TimeLeft(ctx)*9/10+1)
@@ -105,8 +105,9 @@ func (d *Dialer) dial(ctx context.Context) (*socketConn, error) {
 	return &socketConn{fullConn: c.(fullConn), socket: s}, nil
 }
 
-// Certificate returns the one that ends first of those that a server shows, on a connection of its own. It returns nil if
-// the wire is without TLS, or not a dialer's: redigo keeps what it was shown to itself.
+// Certificate returns, of the certificates that a server shows, the one that expires first. It makes a connection of
+// its own for that. It returns nil if the wire is without TLS, or not a dialer's: redigo does not pass on the
+// certificates that it was shown.
 func (s *Source) Certificate(ctx context.Context, w *Wire) *x509.Certificate {
 	d, ok := s.pool.(*Dialer)
 	if !ok || w.socket == nil || !w.socket.isSecured() {
@@ -118,9 +119,9 @@ func (s *Source) Certificate(ctx context.Context, w *Wire) *x509.Certificate {
 	}
 	defer func() { _ = c.Close() }()
 	name, _, _ := net.SplitHostPort(d.Address)
-	//nolint:gosec // Nothing is sent; and also one that has ended is looked at.
+	//nolint:gosec // Nothing is sent, and expired certificates matter as well.
 	look := tls.Client(c, &tls.Config{ServerName: name, InsecureSkipVerify: true})
-	_ = look.HandshakeContext(ctx) // It fails where the server wants a certificate of the client's.
+	_ = look.HandshakeContext(ctx) // It fails if the server wants a certificate from the client.
 	shown := look.ConnectionState().PeerCertificates
 	if len(shown) == 0 {
 		return nil

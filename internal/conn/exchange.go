@@ -8,7 +8,7 @@ import (
 
 // The commands of a handshake go out together: to a far node, round trips are what takes the time.
 
-// A Step is a command of a handshake, and what is made of its answer.
+// A Step is a command of a handshake, and the check of its answer.
 type Step struct {
 	Command []any // the name, a string, and the arguments
 	Check   func(a Answer) error
@@ -30,12 +30,12 @@ func (w *Wire) Run(ctx context.Context, steps []Step) error {
 			return w.explainUnknown(ctx, err)
 		}
 	}
-	w.said = "" // A question that the server refuses is not why it hangs up later.
+	w.said = "" // A refused question is not why the server hangs up later.
 	return nil
 }
 
-// Exchange sends commands together, and returns as many answers. The deadline of ctx
-// bounds it. The error is the connection's; what the server refuses is an answer.
+// Exchange sends commands together, and returns as many answers. The deadline of ctx bounds it. The error is one of the
+// connection; a refusal by the server is an answer.
 func (w *Wire) Exchange(ctx context.Context, commands [][]any) ([]Answer, error) {
 	if err := w.SendAll(commands); err != nil {
 		return nil, err
@@ -51,7 +51,7 @@ func (w *Wire) Exchange(ctx context.Context, commands [][]any) ([]Answer, error)
 	return answers, nil
 }
 
-// SendAll writes commands together. No answer may be outstanding that somebody else reads.
+// SendAll writes commands together. No answer may be outstanding that another goroutine reads.
 func (w *Wire) SendAll(commands [][]any) error {
 	for _, c := range commands {
 		if err := w.Send(c[0].(string), c[1:]...); err != nil {
@@ -61,7 +61,7 @@ func (w *Wire) SendAll(commands [][]any) error {
 	return w.lastWords(w.Flush())
 }
 
-// TimeLeft is the time that ctx, which has a deadline, still gives: never 0, which would be no limit.
+// TimeLeft returns the time until ctx's deadline, which it must have: never 0, which would be no limit.
 func TimeLeft(ctx context.Context) time.Duration {
 	d, _ := ctx.Deadline()
 	return max(time.Until(d), 1)

@@ -14,13 +14,13 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// What goes wrong when an address leads to a port that speaks something else comes up as
-// an error about bytes. This file names the likely cause.
+// When an address leads to a port that speaks something else, the error is about bytes. This file names the likely
+// cause.
 
-// Explain adds the likely cause to the error of an attempt to connect, as far as the error alone shows it.
+// Explain adds the likely cause to the error of an attempt to connect, if the error alone shows it.
 func Explain(err error) error { return likely(err, nil) }
 
-// Explain adds the likely cause to the error of an attempt to connect that had come as far as this connection.
+// Explain adds the likely cause to the error of an attempt to connect that failed on this connection.
 func (w *Wire) Explain(err error) error { return likely(err, w.socket) }
 
 // likely adds the likely cause. s is the socket, nil if it is not known.
@@ -29,7 +29,7 @@ func likely(err error, s *socket) error {
 		return err
 	}
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
-		return err // It says enough, and redigo leaves its goroutine behind, which may still read from the socket.
+		return err // It says enough, and a goroutine that redigo has left behind may still read from the socket.
 	}
 	if strings.Contains(err.Error(), "TLS handshake timeout") { // As above.
 		return &likelyError{"the server does not answer the TLS handshake: the port may not speak TLS (redis:// instead of rediss://)", err}
@@ -68,7 +68,7 @@ func likelyCause(err error, s *socket) string {
 		return "the port does not seem to speak Redis"
 	case !plain && first == "" && isHungUp(err):
 		return "the server hung up in the TLS handshake: the port may not speak TLS (redis:// instead of rediss://)"
-	case !plain && isHungUp(err): // It has answered the handshake: a server that is no Redis resets, too.
+	case !plain && isHungUp(err): // It has answered the handshake, but other servers reset as well.
 		return "the server hung up after the TLS handshake: the port does not seem to speak Redis"
 	case !plain:
 		return ""
@@ -96,18 +96,18 @@ func (e *refusal) Error() string { return fmt.Sprintf("the server said %q and hu
 
 func (e *refusal) Unwrap() error { return e.err }
 
-// IsRefusal reports whether the server had said why when it hung up.
+// IsRefusal reports whether the server had said why before it hung up.
 func IsRefusal(err error) bool {
 	return errors.As(err, new(*refusal))
 }
 
-// Said is what is repeated of an error that the server has sent.
+// Said returns the part of a server's error that may be repeated.
 func Said(err error) string {
 	said := WithoutArguments(err).Error()
 	return said[:min(len(said), 200)]
 }
 
-// listen takes the error of a reply, and has that of a connection on which the peer has hung up tell its last words.
+// listen takes the error of a reply. If the server has hung up, it returns the server's last error reply as the reason.
 func (w *Wire) listen(err error) error {
 	switch {
 	case IsReply(err):
@@ -120,9 +120,9 @@ func (w *Wire) listen(err error) error {
 	return err
 }
 
-// lastWords is why nothing can be sent: what the server has said and nobody has read yet, if it has hung up.
+// lastWords returns why nothing can be sent: the unread error reply of a server that has hung up, or else err.
 func (w *Wire) lastWords(err error) error {
-	const arrived = 10 * time.Millisecond // It was there before the end of the connection was.
+	const arrived = 10 * time.Millisecond // It has arrived before the end of the connection.
 	if !isHungUp(err) {
 		return err
 	}
@@ -142,13 +142,13 @@ func isHungUp(err error) bool {
 		errors.Is(err, syscall.EPIPE)
 }
 
-// isProtocolError reports whether what came could not be read.
+// isProtocolError reports whether the server's bytes were no reply.
 func isProtocolError(err error) bool {
 	return errors.Is(err, ErrLongReply) || errors.Is(err, errNoReply) || strings.Contains(err.Error(), "possible server error")
 }
 
-// explainUnknown adds what the server is to an error that may say that it does not know a
-// command that every Redis knows. It asks, as nothing may be outstanding.
+// explainUnknown adds what the server is to an error that says it does not know a command that every Redis knows. It
+// asks the server, so no answer may be outstanding.
 func (w *Wire) explainUnknown(ctx context.Context, err error) error {
 	if !isUnknown(err, "SCRIPT") {
 		return err
@@ -162,7 +162,7 @@ func (w *Wire) explainUnknown(ctx context.Context, err error) error {
 	return &likelyError{"it may be a proxy (take the addresses of the masters behind it)", err}
 }
 
-// unknownRE finds the reply to a command that a server does not know.
+// unknownRE matches the reply to a command that a server does not know.
 var unknownRE = regexp.MustCompile("(?i)unknown command ['`]([^'`]*)['`]")
 
 func isUnknown(err error, command string) bool {
@@ -170,10 +170,9 @@ func isUnknown(err error, command string) bool {
 	return found != nil && strings.EqualFold(found[1], command)
 }
 
-// WithoutArguments cuts from a reply that a command is not known what it was given, which may be
-// a token, or a whole script.
+// WithoutArguments cuts the arguments from a reply that a command is unknown: they may be a token, or a whole script.
 func WithoutArguments(err error) error {
-	reply, ok := err.(redis.Error) //nolint:errorlint // What is wrapped has a text of its own.
+	reply, ok := err.(redis.Error) //nolint:errorlint // A wrapped error has a text of its own.
 	if !ok || !unknownRE.MatchString(string(reply)) {
 		return err
 	}

@@ -8,10 +8,10 @@ import (
 	"syscall"
 )
 
-// canLook is whether a connection can be looked at without waiting.
+// canLook reports whether a connection can be looked at without waiting.
 const canLook = true
 
-// A look is what it takes to look whether there is something to read, made once.
+// A look finds out whether there is something to read. Its parts are made once.
 type look struct {
 	raw   syscall.RawConn // nil: the connection is not the kernel's
 	peek  func(fd uintptr) (done bool)

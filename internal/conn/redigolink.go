@@ -9,13 +9,13 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// A redigoLink reads and writes by a connection of redigo's, or of the user's pool around it: as that
-// one knows the socket, or TLS is between them. A panic of a connection that is not redigo's is an
-// error: the methods are called on goroutines of the library.
+// A redigoLink reads and writes through a redigo connection, or one that a user's pool has wrapped around it, because
+// that one knows the socket, or TLS is in between. A panic of a connection that is not redigo's becomes an error: the
+// methods are called on goroutines of the library.
 type redigoLink struct {
 	conn redis.Conn
 
-	mu    sync.Mutex // no other of the library's is taken with it; Abort calls the connection
+	mu    sync.Mutex // the library takes no other one with it; Abort calls the connection
 	given bool
 }
 
@@ -36,9 +36,9 @@ func (l *redigoLink) Flush() (err error) {
 	return l.conn.Flush()
 }
 
-// receive does not take redigo's Receive, as an idle connection would die of the pool's read
-// timeout, and not ReceiveContext, as that reads on another goroutine, where a panic could not be
-// caught: redigo panics at a reply that announces an absurd length.
+// receive does not use redigo's Receive, as the pool's read timeout would end an idle connection, nor ReceiveContext,
+// as that reads on another goroutine, where a panic could not be caught: redigo panics at a reply that announces an
+// absurd length.
 func (l *redigoLink) receive(timeout time.Duration) (reply any, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -58,7 +58,7 @@ func (l *redigoLink) abortable(ctx context.Context) (err error) {
 	return nil
 }
 
-// Abort does not Close, which would first wait for outstanding replies, on a hung server forever.
+// Abort does not call Close, which would first wait for outstanding replies, on a hung server forever.
 func (l *redigoLink) Abort() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -76,9 +76,9 @@ func (l *redigoLink) GiveBack() {
 	giveBack(l.conn)
 }
 
-// past is a context whose deadline has passed though it is not done yet. It is what it takes to abort a redigo
-// connection without waiting for it. Were it done, a connection that wraps redigo's and looks at Err first would not
-// hand it on, and nothing would be aborted.
+// past is a context whose deadline has passed though it is not done yet. Only that aborts a redigo connection without
+// waiting for it. If it were done, a connection that wraps redigo's and looks at Err first would not pass it on, and
+// nothing would be aborted.
 type past struct{ context.Context } //nolint:containedctx // It is one itself.
 
 func (past) Deadline() (time.Time, bool) { return time.Unix(1, 0), true }

@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	// maxReply bounds the bytes of one reply, and of one string in it. The largest
-	// that the library asks for is the answer to a release, which names a channel, about as
-	// long as a key, for each key of a lock: these have 512 KiB together at most.
+	// maxReply bounds the bytes of one reply, and of one string in it. The largest that the library asks for is the
+	// answer to a release, which names a channel, about as long as a key, for each key of a lock: the keys have 512 KiB
+	// together at most.
 	maxReply = 1 << 20
 
 	// maxString bounds a reply that is one string: the value of a lock's key, where another program has
@@ -38,25 +38,25 @@ var (
 type replyReader struct {
 	in            *bufio.Reader
 	bytes, values int64 // that the reply may still have
-	number        any   // the latest, boxed: it is mostly the same, the ttl of all locks
+	number        any   // the latest, boxed: it is mostly the same, such as the ttl of all locks
 	copies        bool
 	copied        []byte // if it copies: what was read
 }
 
-// next reads a reply. An error of the server's is a value, of type redis.Error.
+// next reads a reply. A server's error is a value of type redis.Error.
 func (r *replyReader) next() (any, error) {
 	r.bytes, r.values = maxReply, maxValues
 	return r.value(maxString)
 }
 
-// value reads a value. If it is a string, it has at most so many bytes.
+// value reads a value. A string may have longest bytes, even where that exceeds the limit of the reply.
 func (r *replyReader) value(longest int64) (any, error) {
 	line, err := r.line()
 	if err != nil {
 		return nil, err
 	}
 	kind, text := line[0], line[1:]
-	n, err := strconv.ParseInt(string(text), 10, 64) // One that is out of range is the largest there is.
+	n, err := strconv.ParseInt(string(text), 10, 64) // If it is out of range, n is the largest there is.
 	switch {
 	case kind == '+':
 		return string(text), nil
@@ -83,7 +83,7 @@ func (r *replyReader) value(longest int64) (any, error) {
 	}
 }
 
-// line reads a line, of which it returns at least a byte, and not the end.
+// line reads a line, and returns it without its end. It has at least one byte.
 func (r *replyReader) line() ([]byte, error) {
 	line, err := r.in.ReadSlice('\n')
 	if errors.Is(err, bufio.ErrBufferFull) {

@@ -153,7 +153,7 @@ func (l *socketLink) SendEncoded(commands []byte) (sent bool, err error) {
 	return true, l.hold(append(l.held, commands...))
 }
 
-// hold holds back b, or writes it if that is much.
+// hold keeps b for the next Flush, or writes it at once if it is large.
 func (l *socketLink) hold(b []byte) error {
 	if l.held = b; len(b) > maxHeld {
 		return l.Flush()

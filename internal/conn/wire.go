@@ -16,11 +16,11 @@ import (
 type Wire struct {
 	link
 
-	socket *socket // below it, of a dialer's connection; nil otherwise
+	socket *socket // the socket of a dialer's connection; nil otherwise
 	own    bool    // a dialer's: it is redigo's own connection, and nobody else has used it
 	login  int     // answers to read ahead of all others
-	place  *Wire   // has the connection's place in the pool; nil: it has its own
-	said   string  // the receiver's: the last reply, if it was an error
+	place  *Wire   // the connection that holds its place in the pool; nil: it has its own
+	said   string  // the last reply, if it was an error; only the receiver uses it
 }
 
 // A link is how a Wire reaches the server: through redigo, or past it.
@@ -38,7 +38,7 @@ type link interface {
 	receive(timeout time.Duration) (reply any, err error)
 }
 
-// newWire returns a wire over what a pool has handed out. A login goes out with the first commands.
+// newWire returns a wire over a connection of a pool. A login goes out with the first commands.
 func newWire(c redis.Conn) *Wire {
 	made, own := c.(*socketConn)
 	if !own {
@@ -54,20 +54,20 @@ func newWire(c redis.Conn) *Wire {
 	return w
 }
 
-// Encodes reports whether Send has encoded the arguments when it returns. A connection of the user's may keep
-// them, to batch or to log them: a slice that was sent there must not be changed any more.
+// Encodes reports whether Send has encoded the arguments when it returns. A user's connection may keep them, to batch
+// or to log them: a slice that was sent there must not be changed any more.
 func (w *Wire) Encodes() bool { return w.own }
 
-// Abortable returns an error if a connection behind the pool's cannot be aborted, which it must. It does no I/O.
+// Abortable returns an error if a connection that a user's pool has made cannot be aborted. It does no I/O.
 func (w *Wire) Abortable(ctx context.Context) error {
 	if w.own {
-		return nil // Through redigo, a login that is queued would be I/O.
+		return nil // Through redigo, a queued login would be sent.
 	}
 	return w.abortable(ctx)
 }
 
-// Forget has the kernel drop what it has not delivered yet when the connection is closed. It would deliver
-// that once the network is back, after a cut of any length.
+// Forget makes the kernel drop undelivered bytes when the connection is closed. Otherwise it would deliver them once
+// the network is back, after a cut of any length.
 func (w *Wire) Forget() {
 	if w.socket == nil {
 		return
@@ -77,7 +77,7 @@ func (w *Wire) Forget() {
 	}
 }
 
-// GiveBack returns the connection to its pool, as that of the link.
+// GiveBack returns the connection to its pool, and the one that holds its place.
 func (w *Wire) GiveBack() {
 	w.link.GiveBack()
 	if w.place != nil {
@@ -100,14 +100,14 @@ func (w *Wire) Receive(timeout time.Duration) (reply any, err error) {
 	return reply, err
 }
 
-// A loginError is what the server has answered to AUTH or SELECT. It is the end of the
-// connection, not the answer to what was asked, so it does not unwrap to the reply.
+// A loginError is the server's error reply to AUTH or SELECT. It ends the connection and is not the answer to a
+// request, so it does not unwrap to the reply.
 type loginError struct{ says string }
 
 func (e *loginError) Error() string { return e.says }
 
-// Came is when the reply that was received last came in: the many that come in together are
-// spared a look at the clock. It is the receiver's to call.
+// Came returns when the latest received reply came in. Replies that come in together share one look at the clock. Only
+// the receiver may call it.
 func (w *Wire) Came() time.Time {
 	if w.socket == nil {
 		return time.Now()

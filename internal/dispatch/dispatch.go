@@ -1,6 +1,6 @@
-// Package dispatch calls a hook with events, one at a time and in order, on a goroutine of its
-// own, so that whoever sends one is never held up. It knows that events belong to calls, which it
-// numbers. It does not know what is in an event: a function that it is given completes events.
+// Package dispatch calls a hook with events, one at a time and in order, on a goroutine of its own, so that no sender
+// is ever held up. It numbers the calls that events belong to. It does not know what is in an event: a function that it
+// is given completes events.
 package dispatch
 
 import (
@@ -18,9 +18,9 @@ type Dispatcher[E any] struct {
 	hook    func(ctx context.Context, e E) // nil: nobody listens
 	stamp   func(e *E, now time.Time, call uint64)
 	dropped atomic.Int64
-	calls   atomic.Uint64 // named so far
+	calls   atomic.Uint64 // numbered so far
 
-	mu      sync.Mutex // last: Send is called with any other held, and the hook with none
+	mu      sync.Mutex // taken last: Send is called with any other held, and the hook with none
 	waiting []hookCall[E]
 	running bool
 	idle    chan struct{} // closed when running ends; nil while nobody waits for that
@@ -37,15 +37,15 @@ func New[E any](hook func(ctx context.Context, e E), stamp func(e *E, now time.T
 	return &Dispatcher[E]{hook: hook, stamp: stamp}
 }
 
-// Dropped is how many events were dropped, because too many waited.
+// Dropped returns how many events were dropped because too many waited.
 func (d *Dispatcher[E]) Dropped() int64 { return d.dropped.Load() }
 
-// On reports whether it is worth making an event.
+// On reports whether anybody listens to events.
 func (d *Dispatcher[E]) On() bool { return d.hook != nil }
 
 type callKey struct{}
 
-// Call returns ctx with a name for a call, which its events get, if somebody listens.
+// Call returns ctx with a number for a call, which its events get, if somebody listens.
 func (d *Dispatcher[E]) Call(ctx context.Context) context.Context {
 	if d.hook == nil {
 		return ctx
@@ -83,8 +83,8 @@ func (d *Dispatcher[E]) run() {
 	ended := false
 	defer func() {
 		if !ended {
-			// The hook has ended its goroutine (testing's FailNow does). Go on with
-			// the rest on another one. A panic ends the process all the same.
+			// The hook has ended its goroutine (testing's FailNow does). Another goroutine goes on with the rest. A
+			// panic ends the process nevertheless.
 			d.mu.Lock()
 			d.waiting = append(calls, d.waiting...)
 			d.mu.Unlock()

@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// A Limiter lets one of many events pass; that event stands for those before it. The zero value
-// is ready for use. It is safe for concurrent use.
+// A Limiter lets one of many events pass, which stands for those before it. The zero value is ready for use. It is safe
+// for concurrent use.
 type Limiter struct {
 	mu     sync.Mutex // calls nothing
-	last   time.Time  // when the last one passed
-	before int        // those that have not, since then
+	last   time.Time  // when an event last passed
+	before int        // events that have not passed since then
 }
 
-// Pass reports whether an event that happens now may pass, because none has passed for the time
-// every. before is how many events before it have not passed.
+// Pass reports whether an event that happens now may pass: if none has passed for the time every. before is how many
+// events before it have not passed.
 func (l *Limiter) Pass(now time.Time, every time.Duration) (before int, pass bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

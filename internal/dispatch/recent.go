@@ -12,7 +12,7 @@ const RecentSize = 64
 type Recent[E any] struct {
 	mu     sync.Mutex // calls nothing, so that events may be added with any other held
 	events []E
-	next   int // where the next one goes when all places are taken
+	next   int // the place of the next event when all are taken
 }
 
 // Add adds an event, in the place of the oldest one if there are RecentSize.

@@ -1,17 +1,17 @@
-// Package fences knows the counters of fencing; package lease, which fence follows from those of a quorum.
-// The scripts that raise and keep counters are in package redlock.
+// Package fences knows the counters of fencing. Package lease knows which fence follows from a quorum's counters, and
+// package redlock has the scripts that raise and keep counters.
 package fences
 
 import "github.com/seed6c881748/redlock/internal/node"
 
-// Mark begins the names of counters. Next to its lock every resource has a counter, a key that outlives the
-// lock. A grant raises the counters of all its resources to one value, which is above all that they have been.
+// Mark begins the names of counters. Every resource has a counter next to its lock, a key that outlives the lock. A
+// grant raises the counters of all its resources to one value, which is above all earlier ones.
 const Mark = "f:"
 
-// Max is the largest fence: up to it, Lua's numbers are exact. A counter that has reached it grants nothing.
+// Max is the largest fence: Lua's numbers are exact up to it. A node whose counter has reached it grants nothing.
 const Max = 1<<53 - 1
 
-// Decode reads the fence of a grant; decode reads the other answers.
+// Decode returns a function that reads the fence of a grant; decode reads the other answers.
 func Decode(decode func(any) node.Outcome) func(any) node.Outcome {
 	return func(reply any) node.Outcome {
 		var fence, found any = reply, int64(0)

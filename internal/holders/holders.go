@@ -10,8 +10,8 @@ import (
 	"github.com/seed6c881748/redlock/internal/tokens"
 )
 
-// Answers has the errors of those who are refused a lock: as another token holds a resource, or as it is
-// free, but reserved for another waiter.
+// Answers has the errors for a refused lock: another token holds a resource, or it is free, but reserved for another
+// waiter.
 type Answers struct{ Taken, Reserved error }
 
 // Lock reads the answer of a script that locks.
@@ -41,17 +41,17 @@ func (a Answers) Lock(reply any) node.Outcome {
 	return node.Unexpected("lock", reply)
 }
 
-// Direct reads what the server's own commands say of a lock request on one resource.
+// Direct reads the replies of the server's own commands to a lock request on one resource.
 func (a Answers) Direct(token, value any, left int64) node.Outcome {
 	switch v := value.(type) {
 	case nil:
 		return node.Outcome{Stance: node.Yes}
 	case []byte:
 		if string(v) == token {
-			return node.Outcome{Stance: node.Yes} // Set by a request that has run before.
+			return node.Outcome{Stance: node.Yes} // An earlier request has set it.
 		}
 		if left == -2 {
-			left = 0 // It has expired in between.
+			left = 0 // The key has expired in between.
 		}
 		held := &node.Holder{Digest: tokens.Digest(string(v)), Owner: tokens.LabelOf(string(v)), TTL: millis(left)}
 		return node.Outcome{Stance: node.No, Err: a.Taken, Holder: held}

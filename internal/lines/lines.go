@@ -1,5 +1,5 @@
 // Package lines knows the line of a resource on a node: how its keys are named, and what scripts answer about it. The
-// scripts themselves are package redlock's.
+// scripts are in package redlock.
 package lines
 
 import (
@@ -44,10 +44,10 @@ func DecodeQueue(decode func(any) node.Outcome) func(any) node.Outcome {
 }
 
 const (
-	// RefusedToTell is what a release says instead of a channel if the server refuses to tell.
+	// RefusedToTell is a release's answer instead of a channel if the server refuses to tell.
 	RefusedToTell = "!"
 
-	// StillReserved is what it says ahead of a channel for which the resource is still reserved.
+	// StillReserved comes before a channel for which the resource is still reserved.
 	StillReserved = "="
 )
 
@@ -59,7 +59,7 @@ func Bell(prefix, reserved, resource string) string {
 // Key returns the key of the line itself, as scripts make it from the bell's.
 func Key(prefix, reserved, resource string) string { return Bell(prefix, reserved, resource) + "l" }
 
-// DecodeMessage reads what is published of a release: the digest of its token, and the resource's key.
+// DecodeMessage reads the message about a release: the digest of its token, and the resource's key.
 func DecodeMessage(payload string) (key, digest string, ok bool) {
 	if len(payload) <= tokens.DigestLen {
 		return "", "", false
@@ -67,7 +67,8 @@ func DecodeMessage(payload string) (key, digest string, ok bool) {
 	return payload[tokens.DigestLen:], payload[:tokens.DigestLen], true
 }
 
-// DecodeTold reads the answer of a script that tells those in line; held reads the part of it that is not about lines.
+// DecodeTold returns a function that reads the answer of a script that tells waiters; held reads its part that is not
+// about lines.
 func DecodeTold(name string, held func(any) node.Outcome) func(any) node.Outcome {
 	return func(reply any) node.Outcome {
 		r, ok := reply.([]any)

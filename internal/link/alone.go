@@ -15,33 +15,33 @@ import (
 //     its answer is the next one, whoever comes meanwhile.
 //   - What others queue meanwhile is written by the writer at once, and read by the reader when the caller has its
 //     answer.
-//   - A caller that is not to wait any longer hands over to the reader, in the middle of a reply, too.
-//   - The writer has the reader go on, unless a caller reads. So has the watchdog when nobody has called for a while, so
+//   - A caller that must not wait any longer hands over to the reader, even in the middle of a reply.
+//   - The writer wakes the reader, unless a caller reads. The watchdog wakes it when no call has come for a while, so
 //     that somebody finds out when an idle connection breaks.
 
 const (
-	// aloneAfter is after how many requests in a row that were alone the reader rests: callers that come together
-	// should rarely find it resting, as it has to be woken then.
+	// aloneAfter is how many requests in a row must have been alone before the reader rests: callers that come together
+	// should rarely find it resting, as they would have to wake it.
 	aloneAfter = 4
 
-	// aloneFor is how long the reader rests at least without a call. The watchdog must see that before it sleeps.
+	// aloneFor is how long the reader rests at least when no call comes. The watchdog must see that before it sleeps.
 	aloneFor = node.WatchInterval / 2
 )
 
-// An alone is what callers need to serve a connection by themselves. link.mu guards it, but for its channel.
+// An alone is the state by which callers serve a connection themselves. link.mu guards it, except its channel.
 type alone struct {
 	p      *pipeline
-	resume chan struct{} // has the reader go on; it has room for one
+	resume chan struct{} // wakes the reader; it has room for one
 
-	row         int       // of requests: each was alone
-	last        time.Time // when the latest was answered
-	rests       bool      // the reader does
-	reads       bool      // a caller does, in its place
-	interrupted bool      // the read deadline is over, so that it hands over
+	row         int       // how many requests in a row were alone
+	last        time.Time // when the latest request was answered
+	rests       bool      // the reader rests
+	reads       bool      // a caller reads in the reader's place
+	interrupted bool      // the read deadline is over, so that the caller hands over
 }
 
-// Look has the connection be made anew if it broke while nobody read: what is written to it would be lost. The node is
-// not up then, so that an attempt waits for it. Each attempt looks before it begins.
+// Look ends the connection if it broke while nobody read: a request written to it would be lost. The node is not up
+// then, so an attempt waits for a new connection. Each attempt looks before it begins.
 func (l *Link) Look() {
 	l.mu.Lock()
 	p, broken := l.pipeline, false
@@ -53,15 +53,15 @@ func (l *Link) Look() {
 	l.finishWith(p, broken)
 }
 
-// EnqueueAlone is Enqueue for a caller that waits for the answer, and for nothing else before. If it is alone, it must
-// call Exchange next.
+// EnqueueAlone is Enqueue for a caller that waits for this answer next. If alone is true, the caller must call
+// Exchange.
 func (l *Link) EnqueueAlone(q *node.Request, now time.Time) (alone bool, err error) {
 	if l.Single && q.Kind != node.LockRequest {
 		l.Look()
 	}
 	l.mu.Lock()
 	p := l.pipeline
-	short := q.Command.Encoded != nil // What is encoded is so short that the kernel takes it at once.
+	short := q.Command.Encoded != nil // Encoded commands are so short that the kernel takes them at once.
 	if p == nil || !p.alone.isUnused() || !short {
 		defer l.finish()
 		return false, l.rules.Enqueue(q, now)
@@ -82,10 +82,10 @@ func (a *alone) isUnused() bool {
 	return a.rests && !a.reads && !a.p.writing && !a.p.c.IsOver() && a.p.link.rules.Backlog() == 0
 }
 
-// Exchange writes the request, and reads until its answer has been delivered, or somebody else is to read it.
+// Exchange writes the request, and reads until its answer has been delivered or the reader takes over.
 func (l *Link) Exchange() {
 	p := l.caller
-	defer p.alone.leave() // Also if the user's code, which hears of the answer, ends this goroutine.
+	defer p.alone.leave() // Deferred, as the user's code, which gets the answer, may end this goroutine.
 	written := p.put() == nil
 	l.mu.Lock()
 	p.writing = false
@@ -97,7 +97,7 @@ func (l *Link) Exchange() {
 	}
 }
 
-// leave has a caller read no more. The reader goes on if there may be something to read.
+// leave ends a caller's reading. The reader goes on if there may be something to read.
 func (a *alone) leave() {
 	p, l := a.p, a.p.link
 	l.mu.Lock()
@@ -112,7 +112,7 @@ func (a *alone) leave() {
 	}
 }
 
-// Interrupt has a caller that reads hand over to the reader at once. It may be called as often as one likes.
+// Interrupt makes a caller that reads hand over to the reader at once. It may be called any number of times.
 func (l *Link) Interrupt() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -122,7 +122,7 @@ func (l *Link) Interrupt() {
 	}
 }
 
-// goOn has the reader go on, unless a caller reads, which does that then. link.mu is held.
+// goOn wakes the reader, unless a caller reads, which does so when it leaves. link.mu is held.
 func (a *alone) goOn() {
 	if a.rests && !a.reads {
 		a.rests, a.row = false, 0
@@ -130,7 +130,8 @@ func (a *alone) goOn() {
 	}
 }
 
-// answered takes what a reply to q has come to, and says what whoever has read it does next. link.mu is held.
+// answered takes the effect of a reply to q, and returns what the goroutine that has read it does next. link.mu is
+// held.
 func (a *alone) answered(q *node.Request, e node.Effect, at time.Time) next {
 	n, c := a.p.link.rules, a.p.c
 	if a.reads {
@@ -138,10 +139,10 @@ func (a *alone) answered(q *node.Request, e node.Effect, at time.Time) next {
 		if e == node.Goes && n.Queued(c) == 0 {
 			return readsOn // Half of its answer has come.
 		}
-		return rests // If it goes once more, the writer and the reader see to that.
+		return rests // If the request goes once more, writer and reader serve it.
 	}
 	switch {
-	case e != node.Told, q.Kind == node.Aside: // By what was asked aside the watchdog does not stay awake.
+	case e != node.Told, q.Kind == node.Aside: // Requests made aside do not keep the watchdog awake.
 		return readsOn
 	case n.Backlog() > 0:
 		a.row = 0
@@ -155,14 +156,14 @@ func (a *alone) answered(q *node.Request, e node.Effect, at time.Time) next {
 	return rests
 }
 
-// idle has the reader go on if nobody has called for a while. link.mu is held.
+// idle wakes the reader if nobody has called for a while. link.mu is held.
 func (a *alone) idle(now time.Time) {
 	if now.Sub(a.last) >= aloneFor {
 		a.goOn()
 	}
 }
 
-// rest is the reader's. It returns when it is to go on; over: there is nothing more to read.
+// rest lets the reader rest until it is woken. over reports that there is nothing more to read.
 func (a *alone) rest() (over bool) {
 	<-a.resume
 	l := a.p.link

@@ -8,8 +8,8 @@ import (
 // maxEncoded bounds the bytes of a command that is encoded once for all nodes.
 const maxEncoded = 4 << 10
 
-// Encode encodes a command into b as most nodes are sent it, once for all of them, unless it is so large
-// that it should not be kept for as long as its round.
+// Encode encodes a command into b in the form that most nodes get, once for all of them. It encodes none that is too
+// large to be kept for as long as its round.
 func Encode(c *node.Command, b []byte) {
 	var space [8]any
 	if c.IsDirect() {
@@ -24,7 +24,8 @@ func Encode(c *node.Command, b []byte) {
 	}
 }
 
-// direct returns the command that stands for the script, and appends its arguments. PTTL of the last key goes behind it.
+// direct returns the server's own command that replaces the script, and appends its arguments. PTTL of the last key
+// follows it.
 func direct(c *node.Command, deletes string, args []any) (verb string, _ []any) {
 	switch args = append(args, c.Keys[0]); {
 	case !c.Script.Deletes:
@@ -35,8 +36,8 @@ func direct(c *node.Command, deletes string, args []any) (verb string, _ []any) 
 	return deletes, append(args, c.Args[0])
 }
 
-// run returns the command that runs the script, by its source if eval, and appends its arguments. The dialect is nil
-// if it has nothing to say about the script; forgot is for it.
+// run returns the command that runs the script, by its source if eval, and appends its arguments. dialect is nil if it
+// does not change the script; it gets forgot.
 func run(c *node.Command, args []any, dialect node.ConnDialect, eval, forgot bool) (verb string, _ []any) {
 	script, keys, last := c.Script, len(c.Keys), []any(nil)
 	if dialect != nil {

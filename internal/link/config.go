@@ -13,12 +13,12 @@ type Config struct {
 	Node           node.Config // New completes it
 	Pool           conn.Pool
 	Single         bool           // there is no other node: a caller that is alone serves the connection by itself
-	ConnectTimeout time.Duration  // of an attempt to connect, if it is longer than what that takes at least
+	ConnectTimeout time.Duration  // of an attempt to connect, if longer than node.ConnectLimit
 	Scripts        []*node.Script // those that a handshake loads
-	Dialect        Dialect        // nil: requests are sent as they are given
+	Dialect        Dialect        // nil: requests are sent unchanged
 	Readiness      *Readiness
 
-	// Report hears what becomes of the node. It is called with a mutex held, the link's or that of Subscriptions. So it must
-	// not wait, and not call the link.
+	// Report gets the facts about the node. It is called with a mutex held, the link's or that of Subscriptions, so it
+	// must not wait or call the link.
 	Report func(f node.Fact)
 }

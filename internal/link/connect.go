@@ -46,13 +46,13 @@ func (l *Link) prepare(ctx context.Context) (*pipeline, error) {
 	return p, nil
 }
 
-// discard ends a connection that nobody uses, and that the pool is not to hand out again.
+// discard ends a connection that nobody uses, and that its pool must not hand out again.
 func (p *pipeline) discard() {
 	p.wire.Abort()
 	p.wire.GiveBack()
 }
 
-// putToWork puts a prepared connection to work; false if the link was killed.
+// putToWork puts a prepared connection to work. It returns false if the link was killed.
 func (l *Link) putToWork(p *pipeline) bool {
 	l.mu.Lock()
 	defer l.finish()
@@ -64,15 +64,15 @@ func (l *Link) putToWork(p *pipeline) bool {
 	return true
 }
 
-// start has a connection serve that the rules have put to work. l.mu is held.
+// start starts the watchdog and the writer of a connection that the rules have put to work. l.mu is held.
 func (l *Link) start(p *pipeline) {
-	p.watchdog = time.AfterFunc(node.WatchInterval, p.watch) // unlock sets it.
+	p.watchdog = time.AfterFunc(node.WatchInterval, p.watch) // finish resets it.
 	l.pipeline = p
 	go p.write()
 }
 
-// renew makes the connection anew. Of all nodes one does so at a time: the requests of one wait for a
-// moment, and must find the others. l.mu is held.
+// renew makes the connection anew. Only one node does so at a time: its requests wait for a moment, and those to the
+// other nodes must not. l.mu is held.
 func (l *Link) renew(old *pipeline, now time.Time) {
 	if !l.Readiness.renewing.CompareAndSwap(false, true) {
 		return
@@ -87,8 +87,8 @@ func (l *Link) renew(old *pipeline, now time.Time) {
 	})
 }
 
-// replace makes a connection that takes over from the old one. A pool that has none to give is not asked: it would make
-// the application wait, and a call of it that hangs has a place that a broken connection may need.
+// replace makes a connection that takes over from the old one. It asks no pool that has none to give, which would make
+// the application wait. Nor does it ask a pool with a call that hangs: a broken connection may need the places left.
 func (l *Link) replace(ctx context.Context, old *pipeline) {
 	if l.Source.IsSpent() || l.Source.Stuck() > 0 {
 		return
@@ -100,7 +100,7 @@ func (l *Link) replace(ctx context.Context, old *pipeline) {
 	}
 }
 
-// handOver has the next connection follow the old one, and says whether it does.
+// handOver hands the requests over from the old to the next connection, and reports whether it did.
 func (l *Link) handOver(ctx context.Context, old, next *pipeline) bool {
 	ctx, cancel := context.WithTimeout(ctx, l.Node.Timeout)
 	defer cancel()
@@ -113,7 +113,7 @@ func (l *Link) handOver(ctx context.Context, old, next *pipeline) bool {
 	if !begins {
 		return false
 	}
-	<-ctx.Done() // Also when the old one ends, in whatever way.
+	<-ctx.Done() // However the old connection ends, it cancels ctx.
 	l.mu.Lock()
 	defer l.finish()
 	stays := l.rules.Stay(old.c)
@@ -123,7 +123,7 @@ func (l *Link) handOver(ctx context.Context, old, next *pipeline) bool {
 	return !stays
 }
 
-// serve reads from a connection, and from those that follow it. It returns the last one, and why that has ended.
+// serve reads from a connection, and from those that follow it. It returns the last one, and why that ended.
 func (l *Link) serve(p *pipeline) (*pipeline, error) {
 	for {
 		err := p.read()

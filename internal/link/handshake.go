@@ -8,10 +8,10 @@ import (
 	"github.com/seed6c881748/redlock/internal/node"
 )
 
-// handshake loads the scripts, and looks at what the server is. It notes that for the rules.
+// handshake loads the scripts, and finds out what the server can do. It notes that for the rules.
 func (c *Config) handshake(ctx context.Context, w *conn.Wire, source *conn.Source, rules *node.Conn) (err error) {
 	if err = w.Err(); err != nil {
-		return err // A Pool around redigo's Get has no other way to say so.
+		return err // A Pool around redigo's Get can report a failure only so.
 	}
 	if err = w.Abortable(ctx); err != nil {
 		return err
@@ -48,7 +48,8 @@ func (c *Config) handshake(ctx context.Context, w *conn.Wire, source *conn.Sourc
 	return err
 }
 
-// deletionSteps try the commands that delete a key if it has a value. Many servers have none, or forbid them.
+// deletionSteps try the commands that delete a key only if it has a given value. Many servers have none, or forbid
+// them.
 func (c *Config) deletionSteps(rules *node.Conn) (steps []conn.Step) {
 	for _, command := range [][]any{{"DELIFEQ", c.Node.UnusedKey, ""}, {"DELEX", c.Node.UnusedKey, "IFEQ", ""}} {
 		steps = append(steps, conn.Step{Command: command, Check: func(a conn.Answer) error {
@@ -61,10 +62,10 @@ func (c *Config) deletionSteps(rules *node.Conn) (steps []conn.Step) {
 	return steps
 }
 
-// writeProbe is a write that changes nothing. A replica refuses it, and would otherwise
-// count as up until somebody asks it for a lock, again and again. So does a server that would carry
-// out a lock and refuse its release, as that has keys of the library's own: a Redis Cluster that has
-// keys with the prefix in several slots, and one whose user may not write them.
+// writeProbe returns a write that changes nothing. A replica refuses it; without the probe, it would count as up until
+// somebody asks it for a lock, again and again. Servers that would grant a lock and refuse its release refuse the probe
+// as well, as it is on two keys of the library's own: a Redis Cluster without a hash tag in the prefix, and a user who
+// may not write these keys.
 func (c *Config) writeProbe() conn.Step {
 	return conn.Step{
 		Command: []any{"DEL", c.Node.UnusedKey, c.Node.UnusedKey + "2"},
@@ -82,7 +83,7 @@ func (c *Config) writeProbe() conn.Step {
 	}
 }
 
-// scriptSteps have the server know the scripts.
+// scriptSteps load the scripts.
 func (c *Config) scriptSteps() []conn.Step {
 	steps := make([]conn.Step, len(c.Scripts))
 	for i, s := range c.Scripts {

@@ -40,14 +40,14 @@ func (l *Link) run() {
 	deliver(failed, why)
 }
 
-// deliver hands out that requests have failed.
+// deliver tells the rounds that requests have failed.
 func deliver(failed []*node.Request, why error) {
 	for _, q := range failed {
 		q.Deliver(node.Outcome{Err: why}, time.Now())
 	}
 }
 
-// rest waits before the next attempt to connect; false when the link is being closed instead.
+// rest waits before the next attempt to connect. It returns false if the link is being closed.
 func (l *Link) rest(why error, backoff time.Duration) bool {
 	l.mu.Lock()
 	failed, why := l.rules.Rest(why, time.Now())
@@ -69,8 +69,8 @@ func (l *Link) rest(why error, backoff time.Duration) bool {
 	return true
 }
 
-// endPipeline ends a pipeline whose reader has returned; its connection goes back to its pool once reader and writer
-// have let go of it. over: the link is being closed and has nothing left to send.
+// endPipeline ends a pipeline whose reader has returned. Its connection goes back to its pool once the writer has
+// ended. over: the link is being closed and has nothing left to send.
 func (l *Link) endPipeline(p *pipeline) (over bool) {
 	l.mu.Lock()
 	failed, why := l.rules.Ended(p.c, errors.Is(p.c.Why(), conn.ErrLongReply), time.Now())
@@ -81,7 +81,7 @@ func (l *Link) endPipeline(p *pipeline) (over bool) {
 	l.finish()
 	deliver(failed, why)
 	l.subscription.drop()
-	late := time.AfterFunc(l.ConnectTimeout, func() { // What the pool handed out does not let go of the node.
+	late := time.AfterFunc(l.ConnectTimeout, func() { // The pool's connection cannot be ended.
 		l.mu.Lock()
 		defer l.finish()
 		l.rules.Waits()
@@ -94,8 +94,8 @@ func (l *Link) endPipeline(p *pipeline) (over bool) {
 	return l.rules.MayEnd()
 }
 
-// Close refuses new requests, lets what is queued and in flight end, and ends the connection. Bounded by ctx, as a
-// hung node would otherwise hold it up; what it has left then stays until its ttl. Called once.
+// Close refuses new requests, lets queued and sent ones end, and ends the connection. ctx bounds it, as a hung node
+// would otherwise hold it up: the keys that are left then stay until their ttl. Call it once.
 func (l *Link) Close(ctx context.Context) {
 	l.mu.Lock()
 	switch over := l.rules.Close(time.Now()); {
@@ -113,8 +113,8 @@ func (l *Link) Close(ctx context.Context) {
 	l.cancel()
 }
 
-// kill ends the link's goroutine without regard for what is outstanding. The
-// connection is either up, or will not be: putToWork looks at ctx.
+// kill ends the link's goroutine without regard for outstanding requests. A connection that is being made will not come
+// up: putToWork looks at ctx.
 func (l *Link) kill() {
 	l.cancel()
 	l.mu.Lock()

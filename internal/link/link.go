@@ -16,9 +16,9 @@ type Link struct {
 	Config
 	Votes Votes
 
-	missing atomic.Bool  // as the rules' HasMisses
+	missing atomic.Bool  // the rules' HasMisses
 	takes   atomic.Int64 // in ns; see Takes
-	mute    atomic.Bool  // its last vote was none
+	mute    atomic.Bool  // it gave no answer to the last request for a vote
 
 	Source *conn.Source // of its connections
 
@@ -28,22 +28,21 @@ type Link struct {
 	cancel context.CancelFunc
 	done   chan struct{} // closed when the link's goroutine has ended
 
-	// Never taken with a Lock's, a round's or another link's. Report, trace owners and dialect
-	// are called with it held, receivers never.
+	// Not held together with that of a Lock, a round or another link. Report, trace owners and dialect are called with
+	// it held, receivers never.
 	mu       sync.Mutex
-	work     sync.Cond   // a writer waits for it: something is queued, or the end
-	rules    *node.Node  // what is decided
+	work     sync.Cond   // wakes the writer: a request is queued, or the pipeline is over
+	rules    *node.Node  // they decide
 	pipeline *pipeline   // while up
-	timer    *time.Timer // until releases are due; nil before the first one
+	timer    *time.Timer // fires when releases are due; nil before the first one
 	connects int64       // counter: attempts to connect
 
-	caller *pipeline // that the caller which is alone, if there is one, serves by itself; it is that caller's
+	caller *pipeline // served by a caller that is alone; only that caller reads it
 
-	aside sync.WaitGroup // goroutines about connections that do not serve yet, or no more
+	aside sync.WaitGroup // goroutines for connections that do not serve yet, or no longer
 }
 
-// New returns the link to a node that has not been connected to yet. Before it is used, it must be added to
-// Subscriptions.
+// New returns the link to a node that was never connected to. Add it to Subscriptions before it is used.
 func New(c Config) *Link {
 	c.ConnectTimeout = max(node.ConnectLimit(c.Node.Timeout), c.ConnectTimeout)
 	l := &Link{Config: c, Source: conn.NewSource(c.Pool), done: make(chan struct{})}
@@ -54,7 +53,7 @@ func New(c Config) *Link {
 	return l
 }
 
-// finish does what the rules' last steps have come to, and unlocks the mutex. It follows each step.
+// finish carries out the rules' last steps, and unlocks the mutex. It follows each step.
 func (l *Link) finish() {
 	n := l.rules
 	for _, f := range n.Facts() {
@@ -67,7 +66,7 @@ func (l *Link) finish() {
 		l.missing.Store(open)
 	}
 	if p := l.pipeline; p != nil {
-		if n.Queued(p.c) > 0 && !p.writing { // Who writes looks again.
+		if n.Queued(p.c) > 0 && !p.writing { // A writing goroutine looks again.
 			l.work.Signal()
 		}
 		if d, set := n.Alarm(); set {
@@ -78,7 +77,7 @@ func (l *Link) finish() {
 	l.mu.Unlock()
 }
 
-// hear does what a fact asks for, and passes it on. l.mu is held.
+// hear acts on a fact, and passes it on. l.mu is held.
 func (l *Link) hear(f node.Fact) {
 	switch f.What {
 	case node.Wanted:
@@ -146,15 +145,15 @@ func (l *Link) RefusedElsewhere(now time.Time, patience time.Duration) {
 	l.rules.RefusedElsewhere(now, patience)
 }
 
-// LookAgain has the connection be made anew now, as others find another server at the address. It may be called as often
-// as one likes.
+// LookAgain makes the connection anew now, as others find another server at the address. It may be called any number of
+// times.
 func (l *Link) LookAgain() {
 	l.mu.Lock()
 	defer l.finish()
 	l.rules.LookAgain(time.Now())
 }
 
-// Voted takes a vote that a round has counted, or why it has none.
+// Voted takes a vote that a round has counted, or the error for which there is none.
 func (l *Link) Voted(out *node.Outcome, at time.Time) {
 	silent := out.Stance == node.Silent
 	if silent && l.rules.IsOwn(out.Err) {
@@ -171,38 +170,38 @@ func (l *Link) Voted(out *node.Outcome, at time.Time) {
 	l.rules.Voted(out, at)
 }
 
-// Takes is how long the node has taken to answer of late; see [node.Node.Takes].
+// Takes returns how long the node has recently taken to answer; see [node.Node.Takes].
 func (l *Link) Takes() time.Duration { return time.Duration(l.takes.Load()) }
 
-// IsVoting reports whether the node is connected, has answered since, and its last vote was one.
+// IsVoting reports whether the node is connected, has answered since then, and answered the last request for a vote.
 func (l *Link) IsVoting() bool { return l.takes.Load() > 0 && !l.mute.Load() }
 
-// Listens reports whether messages of the node's subscription are heard.
+// Listens reports whether this process listens to the node's messages.
 func (l *Link) Listens() bool { return l.subscription.isUp() }
 
-// Speaks is the dialect on the node's connection; nil without one.
+// Speaks returns the dialect on the node's connection; nil without one.
 func (l *Link) Speaks() node.ConnDialect {
 	l.mu.Lock()
 	defer l.finish()
 	return l.rules.Speaks()
 }
 
-// Has reports whether the token has that mark of this node.
+// Has reports whether the token has the mark m of this node.
 func (l *Link) Has(t *node.Trace, index int, m node.Mark) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return t.Has(index, m)
 }
 
-// Unreached is the vote of a node that was not asked, as it may not have been connected; nil if it is.
+// Unreached returns the vote of a node that was not asked because it may not be connected yet; nil if it is.
 func (l *Link) Unreached() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.rules.Unreached()
 }
 
-// Reachable is how many of the nodes are connected, and how many are being connected to, as far as nothing bad is known
-// of them. It begins to connect those that nobody has needed yet.
+// Reachable returns how many of the nodes are connected, and how many are being connected to without a known failure.
+// It begins to connect those that nobody has needed yet.
 func Reachable(links []*Link) (up, connecting int) {
 	for _, l := range links {
 		l.mu.Lock()
@@ -218,7 +217,7 @@ func Reachable(links []*Link) (up, connecting int) {
 	return up, connecting
 }
 
-// Stats returns the state of the node, and what was counted, but for its votes. It does no I/O.
+// Stats returns the node's state and counters, except its votes. It does no I/O.
 func (l *Link) Stats() node.Stats {
 	listens := l.Listens()
 	l.mu.Lock()

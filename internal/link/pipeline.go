@@ -22,18 +22,18 @@ var errUnasked = errors.New("the server sent a reply that nobody asked for")
 type pipeline struct {
 	link *Link
 	wire *conn.Wire
-	c    *node.Conn // what the rules know of it; link.mu guards it until the reader has ended
+	c    *node.Conn // what the rules know about it; link.mu guards it until the reader has ended
 
-	writing bool           // somebody does, the writer or a caller: it has the next two. link.mu guards it
+	writing bool           // the writer or a caller writes, and owns the next two. link.mu guards it
 	batch   []node.Sending // what is being written
 	args    []any          // scratch space
 	alone   alone
 
 	writerDone  chan struct{}
-	watchdog    *time.Timer        // set while it serves
-	endRenewal  context.CancelFunc // ends the attempt to make it anew; nil: there was none
+	watchdog    *time.Timer        // set while the pipeline serves
+	endRenewal  context.CancelFunc // ends the attempt to make the connection anew; nil: there was none
 	successor   *pipeline          // takes over; nil: none does. link.mu guards it, and the three above
-	wrongServer error              // a reply has said that this is the wrong server; the reader's, and after it the link's
+	wrongServer error              // set by a reply of a wrong server; the reader's, and after its end the link's
 }
 
 // read is the reader. It returns why the pipeline ended: nil after the last PING.
@@ -49,7 +49,7 @@ func (p *pipeline) read() error {
 	}
 }
 
-// A next is what whoever has read a reply does then.
+// A next is what the goroutine that has read a reply does then.
 type next uint8
 
 const (
@@ -58,7 +58,7 @@ const (
 	ends // The pipeline is over.
 )
 
-// answer takes what was read. why is as that of read.
+// answer handles what was read. why is as in read.
 func (p *pipeline) answer(reply any, err error) (then next, why error) {
 	if err != nil && !conn.IsReply(err) {
 		return ends, p.abort(fmt.Errorf("reading: %w", err))
@@ -80,16 +80,16 @@ func (p *pipeline) answer(reply any, err error) (then next, why error) {
 	if then == ends {
 		return ends, p.abort(p.wrongServer)
 	}
-	return then, nil // If it rests, a caller may read already.
+	return then, nil // If the reader rests, a caller may already read.
 }
 
-// take has the rules take a reply.
+// take gives a reply to the rules.
 func (p *pipeline) take(reply any, err error, now time.Time) (q *node.Request, out node.Outcome, effect node.Effect, then next) {
 	l := p.link
 	l.mu.Lock()
 	defer l.finish()
 	if err != nil {
-		err = conn.WithoutArguments(err) // Of which one is the token, and votes go to logs.
+		err = conn.WithoutArguments(err) // One argument is the token, and votes go to logs.
 	}
 	q, out, effect = l.rules.Answer(p.c, reply, err, now)
 	if effect == node.TakenOver {
@@ -117,7 +117,7 @@ func (p *pipeline) abort(why error) error {
 	first := l.rules.End(p.c, why)
 	p.stopTimers()
 	why = p.c.Why()
-	stays := !l.rules.IsClosing() // If not, nobody sends again what the kernel does not deliver.
+	stays := !l.rules.IsClosing() // After Close, nobody would repeat what the kernel drops.
 	l.finish()
 	if first && why != nil {
 		if stays {
@@ -128,7 +128,7 @@ func (p *pipeline) abort(why error) error {
 	return why
 }
 
-// stopTimers stops what hangs on a pipeline that is over. link.mu is held.
+// stopTimers stops the timers and the renewal of a pipeline that is over, and wakes its goroutines. link.mu is held.
 func (p *pipeline) stopTimers() {
 	p.watchdog.Stop()
 	if p.endRenewal != nil {
@@ -138,7 +138,7 @@ func (p *pipeline) stopTimers() {
 	p.link.work.Broadcast()
 }
 
-// watch is the watchdog. It is a timer, not a goroutine.
+// watch is the watchdog, run by a timer rather than a goroutine.
 func (p *pipeline) watch() {
 	l, now := p.link, time.Now()
 	l.Wake(now)
@@ -154,7 +154,7 @@ func (p *pipeline) watch() {
 	}
 }
 
-// Wake has the connection be made anew if the process has not run for long; see [node.Node.Wake].
+// Wake makes the connection anew if the process has not run for long; see [node.Node.Wake].
 func (l *Link) Wake(now time.Time) {
 	l.mu.Lock()
 	p := l.pipeline

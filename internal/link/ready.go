@@ -9,28 +9,28 @@ import (
 	"github.com/seed6c881748/redlock/internal/node"
 )
 
-// Making a connection is not answering a request: with TLS, a password and a far node it takes longer than the node
-// timeout, so that the first lock of a process would fail on healthy nodes. So before an attempt makes anything, it
-// waits for connections that are being made, if there is no quorum without them.
+// Making a connection takes longer than a request: with TLS, a password and a far node it takes longer than the node
+// timeout, and the first lock of a process would fail on healthy nodes. So if there is no quorum without them, an
+// attempt first waits for connections that are being made.
 //
-// It waits before, and not by a longer round: a lock's validity counts from its start, and
-// a round that has begun must end in time. And only for nodes of which nothing bad is
-// known: those that are down, or hang, would cost every call the whole time.
+// It waits before its round, as a longer round is no alternative: a lock's validity counts from its start, and a round
+// must end in time. It waits only for nodes of which no failure is known: those that are down, or hang, would cost
+// every call the whole time.
 
-// A Readiness is what the connections of several nodes tell the calls that wait for them.
-// The zero value is that of nodes that are not connected.
+// A Readiness tells waiting calls about the connections of several nodes. The zero value is for nodes that are not
+// connected.
 type Readiness struct {
 	up       atomic.Int32 // nodes that are connected
 	renewing atomic.Bool  // a node's connection is being made anew; see renew.go of package node
 
-	mu      sync.Mutex    // after a link's
+	mu      sync.Mutex    // taken after a link's
 	changed chan struct{} // closed at the next change; nil while nobody waits
 }
 
-// Up is how many nodes are connected.
+// Up returns how many nodes are connected.
 func (r *Readiness) Up() int { return int(r.up.Load()) }
 
-// add notes that a node is connected, 1, is so no more, -1, or will not be, 0.
+// add notes that a node is connected (1), is no longer connected (-1), or could not be connected to (0).
 func (r *Readiness) add(up int32) {
 	r.up.Add(up)
 	r.mu.Lock()
@@ -51,9 +51,9 @@ func (r *Readiness) next() <-chan struct{} {
 	return r.changed
 }
 
-// Wait waits, at most for limit, until need of the nodes are connected, as long as those that
-// are being connected to may complete that number; look counts both. It returns an error only if ctx
-// ended first, or closing, which is [node.ErrClosed]. Where enough are connected it costs one atomic load.
+// Wait waits, at most for limit, until need nodes are connected. It waits only while nodes that are being connected to
+// may complete that number; look counts both. It returns an error only if ctx ended first, or closing, which is
+// [node.ErrClosed]. With enough connections it costs one atomic load.
 func (r *Readiness) Wait(ctx context.Context, need int, limit time.Duration, closing <-chan struct{}, look func() (up, connecting int)) error {
 	if int(r.up.Load()) >= need {
 		return nil
@@ -61,7 +61,7 @@ func (r *Readiness) Wait(ctx context.Context, need int, limit time.Duration, clo
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	for {
-		changed := r.next() // Before the look, or a change in between would be missed.
+		changed := r.next() // Before look, or a change in between would be missed.
 		if up, connecting := look(); up >= need || up+connecting < need {
 			return nil
 		}

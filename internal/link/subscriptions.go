@@ -11,12 +11,12 @@ import (
 	"github.com/seed6c881748/redlock/internal/node"
 )
 
-// A client that waits is told of a release by a message to a channel of its own. For that it has one more connection
-// to every node, from when somebody waits until nobody has waited for a while. Whatever goes wrong with it costs time
-// only: a waiter that hears nothing polls.
+// A waiting client is told of a release by a message to a channel of its own. For that it has one more connection to
+// every node, from when a call waits until none has waited for a while. A failure of that connection costs only time: a
+// waiter that hears nothing polls.
 
 const (
-	// ListenFor is how long the connections are kept when nobody waits any more.
+	// ListenFor is how long the connections are kept when nobody waits any longer.
 	ListenFor = 10 * time.Second
 
 	// MaxRelisten is the longest wait before the next attempt to listen, minRelisten the shortest.
@@ -26,25 +26,25 @@ const (
 
 var errNotPushed = errors.New("not a message of a subscription")
 
-// Subscriptions are those of several nodes, one for each, to one channel.
+// Subscriptions are the subscriptions to one channel on several nodes, one each.
 type Subscriptions struct {
-	Need    int // so many that listen are enough
+	Need    int // how many subscriptions are enough
 	Channel any // boxed
 
-	// Message gets what has come from node i; changed is called when messages come that
-	// would not have come before. Both without locks.
+	// Message gets what comes from node i. Changed is called when messages begin to arrive that did not before. Both
+	// are called without locks.
 	Message func(i int, payload string)
 	Changed func()
 
 	each []*subscription
 
-	mu     sync.Mutex  // never with a link's; Config.Report is called with it
+	mu     sync.Mutex  // not held together with a link's; Config.Report is called with it held
 	wanted int         // calls that wait
 	rest   *time.Timer // stops the listeners; nil: not set
 	closed bool
 }
 
-// A subscription is that to one node. Its fields are guarded by all.mu.
+// A subscription is the subscription to one node. all.mu guards its fields.
 type subscription struct {
 	all   *Subscriptions
 	link  *Link
@@ -54,9 +54,9 @@ type subscription struct {
 	done    chan struct{}      // closed when the goroutine has ended
 	endConn context.CancelFunc // ends the connection; nil: there is none
 	up      bool               // it listens
-	settled bool               // it has listened, or failed to, since it was started
+	settled bool               // since it was started, it has begun to listen or failed to
 	failed  bool               // the last attempt to listen has failed
-	said    [complaints]bool   // was reported
+	said    [complaints]bool   // which complaints were reported
 
 	reached chan struct{} // holds one; see again
 }
@@ -64,7 +64,7 @@ type subscription struct {
 // A Complaint is a reason why waiters hear nothing from a node.
 type Complaint int
 
-// The complaints that others than a subscription have.
+// The complaints. All but the first come from outside.
 const (
 	noSubscription Complaint = iota // until it works
 	NoPublish
@@ -78,7 +78,7 @@ func (all *Subscriptions) Add(l *Link) {
 	all.each = append(all.each, l.subscription)
 }
 
-// Want says that a call waits: the listeners are started, if they do not run.
+// Want notes that one more call waits, and starts the listeners unless they run.
 func (all *Subscriptions) Want() {
 	all.mu.Lock()
 	defer all.mu.Unlock()
@@ -98,7 +98,7 @@ func (all *Subscriptions) Want() {
 	}
 }
 
-// Unwant says that a call waits no more.
+// Unwant notes that a call no longer waits.
 func (all *Subscriptions) Unwant() {
 	all.mu.Lock()
 	defer all.mu.Unlock()
@@ -123,8 +123,8 @@ func (all *Subscriptions) stopLocked() {
 	}
 }
 
-// Up reports whether some node is listened to, so that it is of use to get in line, and whether
-// enough are to hear of each release.
+// Up reports whether this process listens to any node, so that getting in line is of use, and whether it listens to
+// enough to hear of each release.
 func (all *Subscriptions) Up() (some, enough bool) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
@@ -141,8 +141,8 @@ func (all *Subscriptions) upsLocked() (ups int) {
 	return ups
 }
 
-// turned notes that a subscription works now, or has failed to. It says whether from now on releases are heard of
-// that were not before: a quorum listens, or all that ever will.
+// turned notes whether a subscription works. It reports whether messages of releases begin to arrive that did not
+// before: now a quorum listens, or all nodes that ever will.
 func (s *subscription) turned(up bool) (news bool) {
 	all := s.all
 	all.mu.Lock()
@@ -181,8 +181,8 @@ func (all *Subscriptions) Close(ctx context.Context) {
 	}
 }
 
-// drop ends the connection of a node's subscription, because the one that its requests
-// use has ended: the pool may have only one to give, and the next one may lead elsewhere.
+// drop ends the connection of a node's subscription, because the connection of its requests has ended: the pool may
+// have only one to give, and the next one may lead elsewhere.
 func (s *subscription) drop() {
 	s.all.mu.Lock()
 	defer s.all.mu.Unlock()
@@ -191,8 +191,8 @@ func (s *subscription) drop() {
 	}
 }
 
-// again has the next attempt to listen be made now, as the node can be reached: who waits for it would poll for as long
-// as the attempts before have made the pause, seconds after an outage. It takes no lock, as a link calls it with its own.
+// again makes the next attempt to listen now, as the node can be reached. Otherwise waiters would poll for the rest of
+// the pause, which is seconds after an outage. It takes no lock, as a link calls it with its own held.
 func (s *subscription) again() {
 	select {
 	case s.reached <- struct{}{}:
@@ -200,7 +200,7 @@ func (s *subscription) again() {
 	}
 }
 
-// forgetReached has the next pause be a whole one unless the node is reached in it.
+// forgetReached makes the next pause a whole one, unless the node is reached again meanwhile.
 func (s *subscription) forgetReached() {
 	select {
 	case <-s.reached:
@@ -230,7 +230,7 @@ func (s *subscription) run(ctx context.Context, last <-chan struct{}, done chan<
 		worked, again := s.up, s.failed
 		s.all.mu.Unlock()
 		if worked {
-			s.forgetReached() // The pause is what keeps a connection that breaks at once from being made all the time.
+			s.forgetReached() // Without a pause, a connection that breaks at once would be made over and over.
 		}
 		if s.turned(false) {
 			s.all.Changed()
@@ -238,8 +238,8 @@ func (s *subscription) run(ctx context.Context, last <-chan struct{}, done chan<
 		if ctx.Err() != nil {
 			return
 		}
-		// What has worked and broken comes back, or fails the next time. What looks like a failure of the network may
-		// be one of the node, of which there is an event of its own soon.
+		// A subscription that has worked and broken comes back, or fails the next time. A failure that looks like the
+		// network's may be the node's, which soon has an event of its own.
 		if !worked && s.link.Unreached() == nil && (again || conn.IsReply(err) || errors.Is(err, errNotPushed)) {
 			s.complain(noSubscription, err)
 		}
@@ -276,7 +276,7 @@ func (s *subscription) listen(ctx context.Context) error {
 	s.all.mu.Lock()
 	s.endConn = cancel
 	s.all.mu.Unlock()
-	if err := s.link.Unreached(); err != nil { // After endConn is set: or its end might go unnoticed.
+	if err := s.link.Unreached(); err != nil { // After endConn is set, or the node's end might go unnoticed.
 		return err
 	}
 	limit := s.link.ConnectTimeout
@@ -326,7 +326,7 @@ func (s *subscription) subscribe(ctx context.Context, w *conn.Wire, limit time.D
 	return nil
 }
 
-// read reads messages until the connection breaks or there is none, not even the answer to a PING, for so long.
+// read reads messages until the connection breaks, or is silent for limit, without even the answer to a PING.
 func (s *subscription) read(w *conn.Wire, limit time.Duration) error {
 	for {
 		reply, err := w.Receive(limit)
@@ -343,7 +343,7 @@ func (s *subscription) read(w *conn.Wire, limit time.Duration) error {
 	}
 }
 
-// ping keeps an idle subscription alive, and shows when it is not.
+// ping keeps an idle subscription alive, and finds out when its connection has broken.
 func ping(ctx context.Context, w *conn.Wire) {
 	t := time.NewTicker(node.IdlePing)
 	defer t.Stop()
@@ -354,18 +354,18 @@ func ping(ctx context.Context, w *conn.Wire) {
 			return
 		}
 		if w.Send("PING") != nil || w.Flush() != nil {
-			return // The reader finds out, too.
+			return // The reader notices as well.
 		}
 	}
 }
 
-// push reads what a subscribed connection sends: a kind, and last the payload.
+// push reads a message to a subscribed connection: its kind, and its last value, the payload.
 func push(reply any) (kind, payload string, ok bool) {
 	values, ok := reply.([]any)
 	if !ok || len(values) < 2 {
 		return "", "", false
 	}
 	first, ok := values[0].([]byte)
-	last, _ := values[len(values)-1].([]byte) // The number of subscriptions, of a subscribe.
+	last, _ := values[len(values)-1].([]byte) // Of a subscribe, it is a number.
 	return string(first), string(last), ok
 }

@@ -7,14 +7,13 @@ import (
 	"github.com/seed6c881748/redlock/internal/node"
 )
 
-// Votes counts the votes of a node by what they said, for Stats. The tally that decides a round is
-// count in package lease.
+// Votes counts the votes of a node by what they said, for Stats. Package lease keeps the tally that decides a round.
 type Votes struct {
 	Yes, Taken, Lost, Timeout, Overloaded, Quarantined, Failed atomic.Int64
 }
 
-// Add counts a vote. A request that was withdrawn before it was sent is none: nobody has asked
-// the node. Nor is it the node's that nobody has read what it may have answered.
+// Add counts a vote. A request that was withdrawn before it was sent is none: the node was not asked. Nor is it the
+// node's fault if a standstill of this process has left its answer unread.
 func (v *Votes) Add(out *node.Outcome) {
 	switch {
 	case out.Stance == node.Yes:

@@ -14,7 +14,7 @@ import (
 // waiting for more: shared by so many, a system call costs each of them little.
 const enoughForAWrite = 32
 
-// write is the writer: it ends when the pipeline is over.
+// write is the writer's goroutine. It ends when the pipeline is over.
 func (p *pipeline) write() {
 	defer close(p.writerDone)
 	for {
@@ -29,7 +29,7 @@ func (p *pipeline) write() {
 	}
 }
 
-// drop tells that requests are not sent any more.
+// drop answers requests that are not sent any more.
 func drop(dropped []*node.Request) {
 	for _, q := range dropped {
 		q.Deliver(node.Outcome{Err: node.ErrWithdrawn}, time.Now())
@@ -43,7 +43,7 @@ func (p *pipeline) put() (err error) {
 			break
 		}
 		if !p.wire.Encodes() {
-			p.args = nil // They are the connection's, which may keep them beyond the flush.
+			p.args = nil // A user's connection may keep them beyond the flush.
 		}
 	}
 	if err == nil {
@@ -57,14 +57,14 @@ func (p *pipeline) put() (err error) {
 	return err
 }
 
-// next waits for requests and takes them; false when the pipeline is over.
+// next waits for requests and takes them. more is false when the pipeline is over.
 func (p *pipeline) next() (dropped []*node.Request, more bool) {
 	l := p.link
 	n := l.rules
 	l.mu.Lock()
 	defer l.finish()
 	p.writing = false
-	for p.gather(); p.writing && !p.c.IsOver(); p.gather() { // All was withdrawn, and a caller has come that is alone.
+	for p.gather(); p.writing && !p.c.IsOver(); p.gather() { // All were withdrawn, and a caller that is alone writes.
 	}
 	if p.c.IsOver() {
 		return nil, false
@@ -93,8 +93,8 @@ func (p *pipeline) gather() {
 	}
 }
 
-// send writes one request into redigo's buffer, or the socket's, or hands it to a connection of the user's.
-// args is scratch space; if it is nil, there is none.
+// send writes one request into the buffer of redigo or the socket, or to a connection of the user's. args is scratch
+// space, or nil.
 func (p *pipeline) send(args []any, out *node.Sending) ([]any, error) {
 	script, dialect := out.Command.Script, p.c.Dialect
 	if script == nil {

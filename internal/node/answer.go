@@ -2,7 +2,7 @@ package node
 
 import "time"
 
-// This file is about what a node answers.
+// This file handles a node's answers.
 
 // An Effect is what follows from a reply.
 type Effect uint8
@@ -16,7 +16,7 @@ const (
 	TakenOver               // it was the last one of the connection: the next one is to Follow
 )
 
-// Answer matches a reply to the oldest request in flight: what a script has answered, or an error of the server.
+// Answer matches a reply to the oldest request in flight. The reply is a script's answer, or an error of the server.
 func (n *Node) Answer(c *Conn, reply any, err error, now time.Time) (q *Request, out Outcome, effect Effect) {
 	if q = n.inFlight.head; c.over || q == nil {
 		return nil, out, Unasked
@@ -89,14 +89,14 @@ func (n *Node) drained(c *Conn) Effect {
 		n.sendDrainPing() // A release is still to be answered.
 		return Goes
 	case n.releases.open > 0:
-		return Goes // With the release that is sent again comes another last PING.
+		return Goes // Another last PING follows the repeated release.
 	default:
-		n.End(c, nil) // Here, or a release might still be sent.
+		n.End(c, nil) // End it here, or a release might still be sent.
 		return Drained
 	}
 }
 
-// takeOver ends the connection if there is a next one, and the answer to q was its last.
+// takeOver ends the connection if there is a next one and the answer to q was its last, and returns the effect.
 func (n *Node) takeOver(c *Conn, q *Request) Effect {
 	if q != c.last {
 		return Told
@@ -106,8 +106,8 @@ func (n *Node) takeOver(c *Conn, q *Request) Effect {
 	return TakenOver
 }
 
-// sendDrainPing queues the last request of the connection if the node is being closed.
-// It goes behind every release. The node is up.
+// sendDrainPing queues the last request of the connection if the node is being closed. It goes behind every release.
+// The node must be up.
 func (n *Node) sendDrainPing() {
 	if n.closing && n.drainPing.queue == nil {
 		n.push(&n.drainPing)

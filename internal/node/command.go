@@ -2,14 +2,14 @@ package node
 
 import "time"
 
-// A Kind decides what happens to a request that cannot be carried out.
+// A Kind decides what becomes of a request that cannot be carried out.
 type Kind uint8
 
 // The kinds of requests.
 const (
 	Ask           Kind = iota // extend, inspect, a PING: may be dropped at any time
 	LockRequest               // once written, it may come late if there is no answer
-	RepairRequest             // the same; only for a node that is up, and only for a time: see Task.Within
+	RepairRequest             // like LockRequest, but only for a node that is up, and for a time: see Task.Within
 	Release                   // if it cannot be sent, it is owed, unless there is nothing to release
 	Aside                     // see Node.Aside
 )
@@ -20,9 +20,9 @@ type Command struct {
 	Keys   []any
 	Args   []any
 
-	Encoded []byte // as most nodes are sent it; nil: it is encoded for each node
+	Encoded []byte // in the form for most nodes; nil: it is encoded for each node
 
-	// Timed commands depend on the time of sending. They are releases, which are made anew when they are written.
+	// Timed commands depend on the time of sending. They are releases, and are made anew when they are written.
 	Timed bool
 }
 
@@ -31,7 +31,7 @@ func (c *Command) IsDirect() bool {
 	return c.Script != nil && c.Script.Direct != nil && len(c.Keys) == 1
 }
 
-// A Receiver gets what nodes have answered to requests.
+// A Receiver gets the answers of nodes to requests.
 type Receiver interface {
 	// Receive gets the outcome on node i, and when it was known. It is called at most once
 	// per request, without locks.

@@ -2,14 +2,14 @@ package node
 
 import "time"
 
-// This file is about whether a node takes a request.
+// This file decides whether a node takes a request.
 
-// Enqueue hands a request to the node. An error is the node's vote. A lock request, an extension or a repair was not taken
-// then. A release of a token
+// Enqueue hands a request to the node. An error is the node's vote. Then a lock request, an extension or a repair was
+// not taken. Whether a release was taken depends on its token:
 //
-//   - that this node may have something of is taken in any case, unless the node is closed: what cannot be sent is owed;
-//   - of which nothing was sent to this node was not taken: its lock request will not be sent, either;
-//   - of another process is taken while there is room.
+//   - One that may have left keys on this node: taken, unless the node is closed. If it cannot be sent, it is owed.
+//   - One that was never sent to this node: not taken, and the token's lock request will not be sent, either.
+//   - One of another process: taken while there is room.
 func (n *Node) Enqueue(q *Request, now time.Time) error {
 	release := q.Kind == Release
 	if release {
@@ -22,7 +22,7 @@ func (n *Node) Enqueue(q *Request, now time.Time) error {
 		n.owe(q, now)
 		return n.down
 	case n.state == Connecting && n.failed && q.Kind == LockRequest && n.IsEnough():
-		return n.Unreached() // It mostly hangs, and a vote that is pending keeps the others from settling a split one.
+		return n.Unreached() // It mostly hangs, and a pending vote keeps the others from settling a split vote.
 	case n.state != Up && q.Kind == RepairRequest, n.state == Connecting && release && !q.mark().mayBeOn():
 		return ErrUnreached
 	case n.isSilent(now, q.Limit) && (!release || !q.mark().mayBeOn()):
@@ -51,23 +51,22 @@ func (n *Node) isSilent(now time.Time, patience time.Duration) bool {
 	return q != nil && n.since(now)-q.sent > max(patience, n.Timeout) && !n.mayHaveUnread(now)
 }
 
-// hasTooManyUnanswered reports whether so many locks are unanswered that one more is not to be asked. Such a node is
-// slower than a quorum of the others, which decide without it; it would gather seconds of work, in which it answers
-// extensions and releases too late. There is no waiting for it.
+// hasTooManyUnanswered reports whether so many locks are unanswered that one more must not be asked for. Such a node is
+// slower than a quorum of the others, which decide without it. It would collect seconds of work, and answer extensions
+// and releases too late. Nobody waits for it.
 func (n *Node) hasTooManyUnanswered() bool {
 	return int64(n.queue.locks+n.inFlight.locks) >= n.MaxUnanswered()
 }
 
-// RefusedElsewhere notes that an attempt was turned away while the node is silent. Calls with a
-// long node timeout have all places then, and must not keep a dead connection for the others,
-// which do not get as far as to ask the node.
+// RefusedElsewhere notes that an attempt was turned away while the node is silent. Calls with a long node timeout then
+// have all places. They must not keep a dead connection for the others, which never get to ask the node.
 func (n *Node) RefusedElsewhere(now time.Time, patience time.Duration) {
 	if n.isSilent(now, patience) {
 		n.refusedWhileSilent = true
 	}
 }
 
-// Release gives up the token on this node in the background. Nothing is sent where nothing can have been left.
+// Release gives up the token on this node in the background. It sends nothing if nothing can be left.
 func (n *Node) Release(t *Trace, index int, now time.Time) {
 	t.note(uint16(index), Release, Asked, false)
 	if t.at(index).mayBeOn() {
@@ -76,9 +75,9 @@ func (n *Node) Release(t *Trace, index int, now time.Time) {
 	}
 }
 
-// Aside asks the node something that no call waits for, and that must cost none anything. It is not sent unless the
-// node is connected and answers; the answer is no vote, and neither a sign of life nor a miss: the PING of an idle
-// connection is due as ever.
+// Aside asks the node something that no call waits for, and that must cost no call anything. It is sent only if the
+// node is connected and answers. Its answer is no vote, no sign of life and no miss: the PING of an idle connection is
+// due as always.
 func (n *Node) Aside(i int, cmd Command, r Receiver, now time.Time) (sent bool) {
 	sent = n.state == Up && !n.closing && !n.isSilent(now, n.Timeout) && n.Backlog() < MaxBacklog
 	if sent {
@@ -87,7 +86,7 @@ func (n *Node) Aside(i int, cmd Command, r Receiver, now time.Time) (sent bool) 
 	return sent
 }
 
-// Withdraw takes back a request that has not been written, and says whether it does. Releases stay.
+// Withdraw takes back a request that has not been written, and reports whether it did. It leaves releases.
 func (n *Node) Withdraw(q *Request) (taken bool) {
 	if taken = q.Kind != Release && q.queue == &n.queue; taken {
 		n.queue.remove(q)

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// What a node votes when it gives no answer, besides its server's errors and those of the
-// network. The first three are exported by package redlock.
+// The votes of a node that gives no answer, besides errors of its server and the network. Package redlock exports the
+// first three.
 var (
 	ErrClosed     = errors.New("redlock: the Redlock is closed")
 	ErrTimeout    = errors.New("redlock: node timeout")
@@ -26,8 +26,8 @@ var (
 // release of this one's: those are bounded by the locks that were let in before.
 const MaxBacklog = 1 << 15
 
-// refusals are the errors by which a server says that it has not carried out a
-// script's first write. Behind others, such as those of a proxy, it may have.
+// refusals are the errors by which a server says that it has not carried out a script's first write. Behind other
+// errors, such as a proxy's, it may have been carried out.
 var refusals = map[string]bool{
 	"NOPERM": true, "NOAUTH": true, "WRONGTYPE": true, "OOM": true, "MISCONF": true, "READONLY": true,
 	"LOADING": true, "BUSY": true, "NOREPLICAS": true, "MASTERDOWN": true, "CLUSTERDOWN": true, "MOVED": true, "ASK": true, "CROSSSLOT": true,

@@ -7,10 +7,10 @@ type Fact struct {
 	What  What
 	Why   error     // of Lost, Unresponsive and Deaf
 	At    time.Time // of Vanished
-	Times int64     // of Vanished: so far
+	Times int64     // of Vanished: how often so far
 
-	// Of Settled: so many releases that were owed have been carried out. So many requests are of unknown outcome:
-	// what comes late of them is released again.
+	// Of Settled: how many owed releases were carried out, and how many requests are of unknown outcome, whose late
+	// effects are released again.
 	Released, Unknown int
 }
 
@@ -19,10 +19,10 @@ type What uint8
 
 // The facts.
 const (
-	Wanted       What = iota // somebody needs the node: its connection is to be made. Once
+	Wanted       What = iota // somebody needs the node, so connect to it. Once
 	Joined                   // there is a connection
-	Left                     // there is none any more, or not for a moment
-	Stalled                  // there is none, and the attempt to make one takes long, or has failed
+	Left                     // there is no connection any more, or none for a moment
+	Stalled                  // there is no connection, and the attempt to make one takes long, or has failed
 	Well                     // the node is connected, or no longer unresponsive
 	Lost                     // it is down: once, until it is up again
 	Settled                  // a connection has settled what those before it had left open, or has ended

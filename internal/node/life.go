@@ -8,48 +8,48 @@ import (
 
 // This file is about a node's life, from one connection to the next, and its end.
 
-// A Conn is one connection, as far as the rules go. A node's writer and reader work for one; when it is over, they end.
+// A Conn is what the rules know about one connection. The node's writer and reader work for one, and end with it.
 type Conn struct {
-	Dialect ConnDialect // nil: requests are sent as they are given
+	Dialect ConnDialect // nil: requests are sent unchanged
 	Spread  float64     // in [0, 1): how much earlier than others it is made anew
 	Deletes string      // the server's command that deletes a key if it has a value: DELIFEQ or DELEX; empty: it has none
 
 	served      bool        // a reply has come that is not an error
 	said        error       // the last reply, if that was an error
-	half        directReply // to the oldest request
-	scriptsOnly bool        // the server does not know what direct requests take
-	keepsKeys   bool        // it has refused what Deletes takes
+	half        directReply // the first reply to the oldest request
+	scriptsOnly bool        // the server cannot carry out direct requests
+	keepsKeys   bool        // the server has refused the commands of Deletes
 
 	over       bool      // broken or closed: the writer ends
 	why        error     // set with over
 	unanswered bool      // the watchdog has ended it, for silence
-	lastReply  time.Time // or when the connection was made
+	lastReply  time.Time // when the last reply came, or the connection was made
 	dozing     bool      // the watchdog sleeps until the next PING is due
 
 	// See standstill.go.
 	wakes  time.Time     // when the watchdog is due
-	lead   time.Duration // the clock's, when that was set
+	lead   time.Duration // the clock's, when wakes was set
 	putOff bool          // the watchdog was late, and has put its look off
 	alarm  time.Duration // see Alarm
 	alarms bool
 
 	// See renew.go.
 	next     *Conn    // takes over; nil: none does
-	last     *Request // is answered last then
-	paused   bool     // last was written, and nothing more is
+	last     *Request // the last request that it answers then
+	paused   bool     // last was written, and nothing more will be
 	replaced bool     // the next one has taken over
 }
 
 // IsOver reports whether the connection is not used any more.
 func (c *Conn) IsOver() bool { return c.over }
 
-// Why is the reason for which it is over; nil: after its last answer.
+// Why returns why the connection is over; nil after its last answer.
 func (c *Conn) Why() error { return c.why }
 
 // IsReplaced reports whether the next one has taken over.
 func (c *Conn) IsReplaced() bool { return c.replaced }
 
-// HasServed reports whether the connection has ended after an answer, or not for a reason of the server's.
+// HasServed reports whether the connection has answered something, or has ended for a reason that is not the server's.
 func (c *Conn) HasServed() bool { return c.served || errors.As(c.why, new(StandstillError)) }
 
 // Said returns the server's last reply if that was an error, and else nil.
@@ -65,14 +65,14 @@ func (n *Node) Connected(c *Conn, now time.Time) {
 	waiting := n.queue
 	n.queue = requestQueue{}
 	n.begin(c, now)
-	n.sendReleases(now) // First of all.
+	n.sendReleases(now) // Releases go first.
 	n.queue.append(waiting)
 	if n.releases.owed == 0 {
 		n.settle()
 	}
 }
 
-// begin has a connection serve.
+// begin lets a connection serve.
 func (n *Node) begin(c *Conn, now time.Time) {
 	c.lastReply = now
 	n.conn, n.forgot = c, false
@@ -88,8 +88,8 @@ func (n *Node) Waits() {
 	}
 }
 
-// End ends the connection for the reason why, unless it has ended before, and says whether it had not. No answer on it
-// counts any more, and nothing more is to be written to it. Ended is called when its reader has ended.
+// End ends the connection for the reason why, and reports whether this call has ended it. No answer on it counts any
+// more, and nothing more may be written to it. Ended is called when its reader has ended.
 func (n *Node) End(c *Conn, why error) bool {
 	first := !c.over
 	if first {
@@ -98,15 +98,16 @@ func (n *Node) End(c *Conn, why error) bool {
 	return first
 }
 
-// Breaks is End for a connection whose reader will only notice that it has broken. The node is not up from now on, so that
+// Breaks is End for a connection whose reader will only notice that it has broken. The node is not up from now on, so
 // attempts wait for it.
 func (n *Node) Breaks(c *Conn, why error) bool {
 	n.goDown()
 	return n.End(c, why)
 }
 
-// Ended takes leave of a connection whose reader has ended: what is in flight has failed, and is returned, but
-// for releases that are sent again anyway; the outcome of what would undo a release is unknown, and releases are owed. long: it has ended at a reply that was too long.
+// Ended takes all requests from a connection whose reader has ended, and returns those that have failed. Releases that
+// are sent again are not among them; unanswered ones are owed. The outcome of requests that would undo a release is
+// unknown. long: the connection has ended at a reply that was too long.
 func (n *Node) Ended(c *Conn, long bool, now time.Time) (failed []*Request, why error) {
 	n.goDown()
 	n.conn, n.refusedWhileSilent = nil, false
@@ -122,7 +123,7 @@ func (n *Node) Ended(c *Conn, long bool, now time.Time) (failed []*Request, why 
 	return n.leaveOpen(now), c.why
 }
 
-// goDown notes that the node is not up any more, but being connected to.
+// goDown notes that the node is not up any more, but is being connected to.
 func (n *Node) goDown() {
 	if n.state == Up {
 		n.record(Fact{What: Left})
@@ -164,8 +165,8 @@ func (n *Node) leaveOpen(now time.Time) (failed []*Request) {
 	return failed
 }
 
-// Rest is for an attempt to connect that has failed, or a connection that has ended too soon: nothing can be sent for
-// a while, for the reason why. It returns what was queued, which has failed, and the reason to give for that.
+// Rest notes that nothing can be sent for a while for the reason why: an attempt to connect has failed, or a connection
+// has ended too soon. It returns the queued requests, which have failed, and the error to give them.
 func (n *Node) Rest(why error, now time.Time) (failed []*Request, _ error) {
 	n.down = fmt.Errorf("not connected: %w", why)
 	n.reportLoss(n.down)
@@ -176,7 +177,7 @@ func (n *Node) Rest(why error, now time.Time) (failed []*Request, _ error) {
 // Retry ends the rest: the next attempt to connect begins.
 func (n *Node) Retry() { n.state = Connecting }
 
-// Finish ends the node for good. It returns what was queued, which has failed.
+// Finish ends the node forever. It returns the queued requests, which have failed, and why.
 func (n *Node) Finish(now time.Time) (failed []*Request, _ error) {
 	n.down = ErrClosed
 	return n.fail(Closed, now), n.down
@@ -201,8 +202,8 @@ func (n *Node) MayEnd() bool {
 // IsClosing reports whether the node is being closed.
 func (n *Node) IsClosing() bool { return n.closing }
 
-// Close refuses new requests, lets what is queued and in flight end, and then the connection. A node that nobody has
-// needed is closed at once. over: there is nothing to wait for.
+// Close refuses new requests, lets queued and sent ones end, and then the connection. A node that nobody has needed is
+// closed at once. over: there is nothing to wait for.
 func (n *Node) Close(now time.Time) (over bool) {
 	n.closing = true
 	n.releases.hurry() // There is no time to wait any more.

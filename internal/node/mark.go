@@ -1,7 +1,7 @@
 package node
 
-// This file is about what a token may have left on one node, from its first request to its last: all that happens to
-// a request changes it in After, and nowhere else.
+// This file is about what a token may have left on one node, from its first request to its last. All changes to that
+// are in After, and nowhere else.
 
 // A Mark says what a token may have left on one node.
 type Mark uint8
@@ -18,23 +18,23 @@ const (
 	// MarkConfirmed says that a release has removed the token from the node.
 	MarkConfirmed
 
-	// MarkHeld says that the node has said that it had the token's keys.
+	// MarkHeld says that the node has reported that it had the token's keys.
 	MarkHeld
 
-	// markUnheard: whether a release was carried out is not known, as its answer was lost with its
-	// connection, or does not say so. The token may have been removed by it.
+	// markUnheard says that a release may have removed the token: its answer was lost with its connection, or does not
+	// say.
 	markUnheard
 
-	// markUnknown: the outcome of a request that would undo a release is unknown, so that it may come late. It
-	// is never taken away: a later yes or no, or an answered release, says nothing about that request.
+	// markUnknown says that a request that would undo a release has an unknown outcome, so it may come late. The mark
+	// stays forever: a later yes or no, or an answered release, says nothing about that request.
 	markUnknown
 
-	// markDue: the token's release is among those that are to be sent again. dueReleases sets it, as it is about
-	// that list and not about the node.
+	// markDue says that the token's release is in the list of releases to be sent again. dueReleases sets it, as it is
+	// about that list and not about the node.
 	markDue
 )
 
-// A Happening is what becomes of a request.
+// A Happening is an event in the life of a request.
 type Happening uint8
 
 // What may happen to a request.
@@ -44,12 +44,12 @@ const (
 	SaidYes                    // its script was carried out
 	SaidNo                     // it was carried out, and has found another token, or none
 	Abstained                  // the node grants nothing now
-	Nonsense                   // its answer is none that the script gives
-	Unclear                    // there was no answer, or one of somebody in between: it may have been carried out, or be yet
+	Nonsense                   // its answer is not one of the script's
+	Unclear                    // no answer, or one from in between: it may have run, or may run yet
 	Refused                    // the server has said that it was not carried out
 )
 
-// happened is what an answer of the script says.
+// happened returns what a script's answer means for its request.
 func happened(out *Outcome) Happening {
 	switch {
 	case out.Stance == Yes:
@@ -63,7 +63,8 @@ func happened(out *Outcome) Happening {
 	}
 }
 
-// After returns the mark after something has happened to a request of that kind. One that revives would undo a release.
+// After returns the mark after something has happened to a request of that kind. revives: the request would undo a
+// release.
 func (m Mark) After(kind Kind, h Happening, revives bool) Mark {
 	switch {
 	case kind == Release:
@@ -71,7 +72,7 @@ func (m Mark) After(kind Kind, h Happening, revives bool) Mark {
 	case h == Written && (kind == LockRequest || kind == RepairRequest):
 		return m | MarkSent
 	case h == SaidYes:
-		return m | MarkSent | MarkHeld // Also if its lock request was once refused there: it has run again.
+		return m | MarkSent | MarkHeld // Even if its lock request was once refused there: it has run again.
 	case kind == LockRequest && (h == SaidNo || h == Abstained || h == Refused):
 		return m &^ MarkSent // Nothing of the token is on the node.
 	case (h == Unclear || h == Nonsense) && revives:
@@ -84,7 +85,7 @@ func (m Mark) afterRelease(h Happening) Mark {
 	switch {
 	case h == Asked:
 		return m | MarkReleased
-	case h == SaidYes, h == SaidNo && m&(MarkConfirmed|markUnheard) != 0: // No only repeats an earlier one of the token.
+	case h == SaidYes, h == SaidNo && m&(MarkConfirmed|markUnheard) != 0: // An earlier release may have caused the no.
 		return m&^(MarkSent|markUnheard) | MarkConfirmed
 	case h == SaidNo:
 		return m &^ MarkSent
@@ -97,13 +98,13 @@ func (m Mark) afterRelease(h Happening) Mark {
 // mayBeOn reports whether a node with that mark may have, or get, keys of the token.
 func (m Mark) mayBeOn() bool { return m&(MarkSent|markUnknown) != 0 }
 
-// place is what is known of the request's token on its node.
+// place returns what is known about the request's token on its node.
 func (q *Request) place() *place { return &q.Trace.places[q.Index] }
 
-// mark is that of the request's token on its node.
+// mark returns the mark of the request's token on its node.
 func (q *Request) mark() Mark { return q.place().mark }
 
-// note changes it.
+// note changes the mark after something has happened.
 func (q *Request) note(h Happening) { q.Trace.note(q.Index, q.Kind, h, q.revives()) }
 
 func (t *Trace) note(i uint16, kind Kind, h Happening, revives bool) {
@@ -111,7 +112,7 @@ func (t *Trace) note(i uint16, kind Kind, h Happening, revives bool) {
 	p.mark = p.mark.After(kind, h, revives)
 }
 
-// heard notes the answer of the script, and returns what it counts as.
+// heard notes the script's answer, and returns the outcome that it counts as.
 func (q *Request) heard(out Outcome) Outcome {
 	q.note(happened(&out))
 	if q.Kind == Release && out.Stance != Silent && q.mark()&MarkConfirmed != 0 {

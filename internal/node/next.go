@@ -2,7 +2,7 @@ package node
 
 import "time"
 
-// This file is about what is written to the connection, and when.
+// This file decides what is written to the connection, and when.
 
 // maxBatch bounds how many requests are written before the flush.
 const maxBatch = 256
@@ -16,7 +16,7 @@ type Sending struct {
 	Forgot  bool // the server has forgotten scripts since the handshake
 }
 
-// Queued is how many requests wait to be written to the connection, and may be.
+// Queued returns how many requests wait to be written to the connection, and may be written now.
 func (n *Node) Queued(c *Conn) int {
 	if c.paused {
 		return 0
@@ -24,8 +24,8 @@ func (n *Node) Queued(c *Conn) int {
 	return n.queue.len
 }
 
-// Next moves what waits to the flight, as far as one batch goes. From here on its outcome is unknown until the reply
-// is read. Those dropped must not be sent any more.
+// Next moves waiting requests into the flight, up to one batch. From here on, the outcome of each is unknown until its
+// reply is read. The dropped ones must not be sent any more.
 func (n *Node) Next(c *Conn, batch []Sending, now time.Time) (_ []Sending, dropped []*Request) {
 	if c.paused {
 		return batch, nil
@@ -42,7 +42,7 @@ func (n *Node) Next(c *Conn, batch []Sending, now time.Time) (_ []Sending, dropp
 		switch {
 		case q.Trace != nil && q.Kind != Release && q.mark()&MarkReleased != 0,
 			q.Kind == RepairRequest && since > after(q.sent, q.Within):
-			// Its release was asked for; or the lock may have lapsed.
+			// Its release was asked for, or the lock may have ended.
 			dropped = append(dropped, q)
 			continue
 		}
@@ -55,7 +55,7 @@ func (n *Node) Next(c *Conn, batch []Sending, now time.Time) (_ []Sending, dropp
 		n.inFlight.push(q)
 		cmd := q.Command
 		if cmd.Timed || q.scripted {
-			cmd, _ = q.Trace.owner.Release(now, q.due != nil || q.scripted) // It may have waited.
+			cmd, _ = q.Trace.owner.Release(now, q.due != nil || q.scripted) // The request may have waited.
 		}
 		batch = append(batch, Sending{cmd, q.direct, q.Eval, n.forgot})
 	}
@@ -63,7 +63,7 @@ func (n *Node) Next(c *Conn, batch []Sending, now time.Time) (_ []Sending, dropp
 	return batch, dropped
 }
 
-// isDirect reports whether the request is to be sent without its script.
+// isDirect reports whether to send the request without its script.
 func (n *Node) isDirect(c *Conn, q *Request) bool {
 	switch {
 	case q.Eval:

@@ -44,7 +44,7 @@ type Node struct {
 	conn      *Conn // while up
 	queue     requestQueue
 	inFlight  requestQueue // written, not answered, in order
-	releases  dueReleases  // those that are to be sent again
+	releases  dueReleases  // releases to send again
 	drainPing Request      // the last one of a connection that is being closed
 	facts     []Fact       // not returned by Facts yet
 
@@ -53,7 +53,7 @@ type Node struct {
 	refusedWhileSilent bool // a request was refused for silence since the last reply
 	forgot             bool // the server has forgotten scripts since the handshake
 	scriptsOnly        bool // a value was too long to be read; see direct.go
-	lost               bool // a loss was reported and no return yet
+	lost               bool // a loss was reported, and no return since
 	resumes            bool // its connection is made anew after a standstill, see standstill.go
 
 	unknown int       // requests of unknown outcome, since the last Settled fact
@@ -63,7 +63,7 @@ type Node struct {
 	stats   Stats // the counters; Stats completes it
 
 	misses   misses   // the latest votes that did not come in time
-	vanished vanished // keys
+	vanished vanished // keys that have vanished
 	renewal  renewal
 }
 
@@ -94,14 +94,14 @@ func (n *Node) Facts() []Fact {
 	return facts
 }
 
-// State is where the node's connection is in its life.
+// State returns where the node's connection is in its life.
 func (n *Node) State() State { return n.state }
 
-// Takes is how long the node has taken to answer of late: the mean, or its last reply if that took less, as one that is
-// late makes no slow node. 0: it is not known, or the node is not connected.
+// Takes returns how long the node has recently taken to answer: the mean, or its last reply if that took less, as one
+// late reply makes no slow node. 0: it is unknown, or the node is not connected.
 func (n *Node) Takes() time.Duration { return n.takes }
 
-// Abstains says why the node grants no lock though it is up, as last heard; nil if it does.
+// Abstains returns why the node grants no lock though it is up, as last heard; nil if it does.
 func (n *Node) Abstains(now time.Time) error {
 	if n.conn == nil || n.conn.Dialect == nil {
 		return nil
@@ -109,7 +109,7 @@ func (n *Node) Abstains(now time.Time) error {
 	return n.conn.Dialect.Abstains(now)
 }
 
-// Speaks is the dialect on the node's connection; nil without one.
+// Speaks returns the dialect on the node's connection; nil without one.
 func (n *Node) Speaks() ConnDialect {
 	if n.conn == nil {
 		return nil
@@ -117,8 +117,8 @@ func (n *Node) Speaks() ConnDialect {
 	return n.conn.Dialect
 }
 
-// Reach says whether the node is up, or is being connected to without a failure since
-// it was up; it begins to connect if nobody has needed the node yet.
+// Reach reports whether the node is up, or is being connected to without a failure since it was up. It begins to
+// connect if nobody has needed the node yet.
 func (n *Node) Reach() (up, connecting bool) {
 	if n.state == Idle && !n.closing {
 		n.want()
@@ -126,13 +126,13 @@ func (n *Node) Reach() (up, connecting bool) {
 	return n.state == Up, n.state == Connecting && !n.failed
 }
 
-// want has the node be connected to, for the first time.
+// want begins to connect to the node, for the first time.
 func (n *Node) want() {
 	n.state = Connecting
 	n.record(Fact{What: Wanted})
 }
 
-// Unreached is the vote of a node that was not asked, as it may not have been connected; nil if it is.
+// Unreached returns the vote of a node that was not asked because it may not be connected; nil if it is.
 func (n *Node) Unreached() error {
 	if n.state == Up {
 		return nil
@@ -140,8 +140,8 @@ func (n *Node) Unreached() error {
 	return cmp.Or(n.down, ErrUnreached)
 }
 
-// Stats are the state of a node, and its counters. The fields are those of redlock.NodeStats, in the same order: it has
-// their words. What the rules do not know of is left to others.
+// Stats are the state of a node, and its counters. The fields are those of redlock.NodeStats, in the same order, where
+// they are explained. Others fill in what the rules do not know.
 type Stats struct {
 	Node            string // by package link
 	Up              bool
@@ -162,7 +162,7 @@ type Stats struct {
 	Votes           struct{ Yes, Taken, Lost, Timeout, Overloaded, Quarantined, Failed int64 } // by package redlock
 }
 
-// Stats returns the state of the node, and what was counted.
+// Stats returns the node's state and counters.
 func (n *Node) Stats(now time.Time) Stats {
 	s := n.stats
 	s.Up, s.Err, s.Abstains, s.Backlog, s.RTT = n.state == Up, n.down, n.Abstains(now), n.Backlog(), n.rtt.smoothed

@@ -2,23 +2,23 @@ package node
 
 import "time"
 
-// This file is about releases that are to be sent again. There are three reasons:
+// This file is about releases that are sent again. There are three reasons:
 //
 //   - One was not answered, or could not be sent: the node is owed it. It goes first on the next connection.
 //   - The node has refused one (BUSY, a full disk). It is sent again 20 ms later, then 40, 80 and so on, up to
 //     about a second.
 //   - Something may come late: when a connection ends, each lock request in flight may have run, may still run,
-//     or never will; so may one to which something in between has answered with an error or nonsense. A buffer or a
+//     or never will. The same holds if something in between has answered with an error or nonsense. A buffer or a
 //     proxy may deliver it a minute later, and its key would stay for the ttl. With a min hold, a late extension would
 //     give the keys that the release has left a whole ttl. So the release is repeated after it was carried out: 20 ms
-//     later, then 40, 80 and so on, a look asks for the keys, and what it finds is released. What comes late by t is
-//     undone by about 2t. Before the min hold is over, that release leaves the keys, too.
+//     later, then 40, 80 and so on, a look asks for the keys, and found ones are released. A request that is late by t is
+//     undone by about 2t. Before the min hold is over, that release also leaves the keys.
 //
-// A release deletes only keys that hold its own token, which is dead and never used again. So it may be sent as
-// often as one likes, and exclusion does not depend on it. Nothing else is taken away, in particular no key of a
-// token whose release nobody has asked for: it may be held, and an extension or a repair may have made this node
-// a counted vote since. The search of test/world runs this code and finds what goes wrong otherwise. The tempting
-// alternative is to have the node refuse what comes late: every lock request would have to look at one more key.
+// A release deletes only keys that hold its own token, which is dead and never used again. So it may be sent any number
+// of times, and exclusion does not depend on it. Nothing else is taken away, in particular no key of a token whose
+// release nobody has asked for: it may be held, and an extension or a repair may have made this node a counted vote
+// since. The search of test/world runs this code and finds what goes wrong otherwise. The tempting alternative is to
+// make the node refuse late requests: every lock request would have to look at one more key.
 
 const (
 	// firstGap is between the answer to a release and the next one. Each further gap is twice the one before.
@@ -28,7 +28,7 @@ const (
 	// refused it is maxOpenStep, about a second: the key is there, and the node will change its mind.
 	maxStep, maxOpenStep = 32, 7
 
-	// maxLook bounds the keys in one look, but for those of a single token.
+	// maxLook bounds the keys in one look, except those of a single token.
 	maxLook = 64
 
 	// MaxForeign bounds the bytes that are kept for other processes' tokens: the keys of one may be half a
@@ -36,34 +36,34 @@ const (
 	MaxForeign = 64 << 20
 )
 
-// A dueRelease is a release that is to be sent again to one node.
+// A dueRelease is a release to send again to one node.
 type dueRelease struct {
 	next  *dueRelease
 	trace *Trace
 	index uint16
-	step  uint8         // how many gaps there were since open has changed; 0: the node is owed it
+	step  uint8         // how many gaps there were since open changed; 0: the node is owed it
 	open  bool          // it is not known to be carried out, or the last one was refused
-	at    time.Duration // since the node's epoch: when it is due; on its way, when it was sent
-	last  time.Duration // the same: nothing is left of the keys then, or can come any more
+	at    time.Duration // since the node's epoch: when it is due or, under way, when it was sent
+	last  time.Duration // since the epoch: when nothing can be left of the keys, or come late
 }
 
-// dueReleases are those to one node.
+// dueReleases are the due releases of one node.
 type dueReleases struct {
 	queues [maxStep + 1]struct{ head, tail *dueRelease } // by step, and so each in the order in which they are due
 
-	// These count those on their way, too.
+	// These also count releases under way.
 	len, open int
-	owed      int // those with step 0
+	owed      int // releases with step 0
 	foreign   int // bytes that are kept for other processes' tokens
 
-	out     int           // requests on their way
-	due     time.Duration // when the next one is, since the node's epoch
-	arms    bool          // Due is to say so
+	out     int           // requests under way
+	due     time.Duration // when the next release is due, since the node's epoch
+	arms    bool          // Due must return due
 	swept   time.Duration // when they were last swept, since the node's epoch
-	dropped int64         // counter: those for which there was no room
+	dropped int64         // counter: releases for which there was no room
 }
 
-// mark is that of its token on the node.
+// mark returns its token's mark on the node.
 func (e *dueRelease) mark() Mark { return e.trace.places[e.index].mark }
 
 // push appends e to the queue of its step.
@@ -77,7 +77,7 @@ func (r *dueReleases) push(e *dueRelease) {
 	e.next, l.tail = nil, e
 }
 
-// pushNow has e be due at once, ahead of those of its step.
+// pushNow makes e due at once, ahead of others of its step.
 func (r *dueReleases) pushNow(e *dueRelease) {
 	l := &r.queues[e.step]
 	if l.head == nil {
@@ -94,7 +94,7 @@ func (r *dueReleases) pop(step uint8) *dueRelease {
 	return e
 }
 
-// first is the one that is due first, nil if there is none.
+// first returns the release that is due first, nil if there is none.
 func (r *dueReleases) first() (first *dueRelease) {
 	for i := range r.queues {
 		if e := r.queues[i].head; e != nil && (first == nil || e.at < first.at) {
@@ -104,8 +104,9 @@ func (r *dueReleases) first() (first *dueRelease) {
 	return first
 }
 
-// add makes an entry for a release that was not carried out yet; nil if there is no room. Of this client's own, those
-// have room in any case: they are bounded by its lock requests. Otherwise the ones go that were repeated most often.
+// add makes an entry for a release that was not carried out yet. Releases that were repeated most often make room for
+// it. If there is still none, a release of another process's token gets no entry, and add returns nil. This client's
+// own always get one: its lock requests bound them.
 func (r *dueReleases) add(t *Trace, index uint16, now time.Duration) *dueRelease {
 	full := func() bool { return r.len >= MaxBacklog || t.size > 0 && r.foreign+t.size > MaxForeign }
 	if full() {
@@ -131,7 +132,8 @@ func (r *dueReleases) add(t *Trace, index uint16, now time.Duration) *dueRelease
 	return &dueRelease{trace: t, index: index, open: true, last: after(now, t.lateness(true))}
 }
 
-// sweep forgets those of which nothing can be left, as nobody sends them to a node that is away. At most once a second.
+// sweep forgets releases of which nothing can be left, as nobody sends them to a node that is away. It runs at most
+// once a second.
 func (r *dueReleases) sweep(now time.Duration) {
 	if now-r.swept < time.Second {
 		return
@@ -146,7 +148,7 @@ func (r *dueReleases) sweep(now time.Duration) {
 	})
 }
 
-// takeIf takes those from their queues that are taken.
+// takeIf removes from the queues the releases for which taken is true.
 func (r *dueReleases) takeIf(taken func(e *dueRelease) bool) {
 	for step := range r.queues {
 		e := r.queues[step].head
@@ -160,7 +162,7 @@ func (r *dueReleases) takeIf(taken func(e *dueRelease) bool) {
 	}
 }
 
-// isOver reports whether nothing can be left of the keys, though the release was not carried out.
+// isOver reports whether nothing can be left of the keys although the release was not carried out.
 func (e *dueRelease) isOver(now time.Duration) bool { return e.open && now >= e.last }
 
 // forget ends e, which is in no queue.
@@ -176,7 +178,7 @@ func (r *dueReleases) forget(e *dueRelease) {
 	}
 }
 
-// hurry has all be due at once.
+// hurry makes all releases due at once.
 func (r *dueReleases) hurry() {
 	r.takeIf(func(e *dueRelease) bool {
 		e.at = 0

@@ -5,26 +5,26 @@ import (
 	"time"
 )
 
-// This file is about connections that are made anew although they work. A name may lead to another server by now,
-// while the old one lives: whoever stayed there would meet nobody who has come later, for good.
+// This file is about replacing connections that work. A name may lead to another server by now, while the old one
+// lives: a client that stayed with the old one would never meet those that have come later.
 //
 // The new connection is made ready while the old one serves. Then a PING goes behind all queued requests, and later ones
 // wait. The answer to the PING is the last one of the old connection: with it the new connection takes over. So no
 // outcome is unknown, and no request can arrive after its release. If anything fails, the old connection goes on. There
 // is no event: the node was up all the time.
 
-// renewPause is how long after an attempt that has failed the next one comes, and how often others may ask for one: they
-// may be wrong.
+// renewPause is how long after a failed attempt the next one comes, and how often other clients, which may be wrong,
+// can ask for one.
 const renewPause = 30 * time.Second
 
 // A renewal says when a node's connection is made anew.
 type renewal struct {
 	due   time.Time // zero: never
-	asked time.Time // when others last had one be due
+	asked time.Time // when others last asked for one
 }
 
-// begin is for a connection that begins to serve. It is made anew at an age that differs from node to node, as their
-// clients connect to all at once.
+// begin is called when a connection begins to serve. Connections are replaced at ages that differ from node to node, as
+// clients connect to all nodes at once.
 func (r *renewal) begin(age time.Duration, spread float64, now time.Time) {
 	r.due = time.Time{}
 	if age > 0 {
@@ -32,7 +32,7 @@ func (r *renewal) begin(age time.Duration, spread float64, now time.Time) {
 	}
 }
 
-// ask has one be due now, and says whether it does.
+// ask makes a renewal due now, and reports whether it does.
 func (r *renewal) ask(now time.Time) bool {
 	may := now.Sub(r.asked) >= renewPause
 	if may {
@@ -41,7 +41,7 @@ func (r *renewal) ask(now time.Time) bool {
 	return may
 }
 
-// wait is for how long none is due.
+// wait returns how long it takes until a renewal is due.
 func (r *renewal) wait(now time.Time) time.Duration {
 	if r.due.IsZero() {
 		return math.MaxInt64
@@ -49,16 +49,16 @@ func (r *renewal) wait(now time.Time) time.Duration {
 	return r.due.Sub(now)
 }
 
-// LookAgain has the connection be made anew now, as others find another server at the address. It may be called as often
-// as one likes.
+// LookAgain makes the connection anew now, as others find another server at the address. It may be called any number of
+// times.
 func (n *Node) LookAgain(now time.Time) {
 	if n.state == Up && n.renewal.ask(now) {
-		n.conn.dozing = false // Or the next request would put it off.
+		n.conn.dozing = false // Otherwise the next request would put it off.
 		n.conn.ring(0)
 	}
 }
 
-// IsOld reports whether the connection is to be made anew now. Not before the watchdog has looked.
+// IsOld reports whether to make the connection anew now: never before the watchdog has looked.
 func (n *Node) IsOld(c *Conn, now time.Time) bool {
 	return !c.over && !c.putOff && n.renewal.wait(now) <= 0 && !n.closing
 }
@@ -66,8 +66,8 @@ func (n *Node) IsOld(c *Conn, now time.Time) bool {
 // Renews notes that an attempt begins. The next one comes after a while, unless another connection serves by then.
 func (n *Node) Renews(now time.Time) { n.renewal.due = now.Add(renewPause) }
 
-// HandOver has the next connection follow the old one, and says whether it may. What the old server has refused so far
-// is sent to it once more: the new one may have nothing to do with it.
+// HandOver prepares the next connection to follow the old one, and reports whether it may. Releases that the old server
+// has refused are sent to it once more, as the new one may know nothing of them.
 func (n *Node) HandOver(c, next *Conn, now time.Time) bool {
 	if c.over || n.closing {
 		return false
@@ -78,10 +78,10 @@ func (n *Node) HandOver(c, next *Conn, now time.Time) bool {
 	return true
 }
 
-// Follow has the next connection serve, right after the answer by which the old one was TakenOver.
+// Follow puts the next connection to work, right after the answer by which the old one was TakenOver.
 func (n *Node) Follow(next *Conn, now time.Time) { n.begin(next, now) }
 
-// Stay gives the hand-over up, and says whether there is none: the old connection goes on.
+// Stay gives up the hand-over, and reports whether it did: then the old connection goes on.
 func (n *Node) Stay(c *Conn) bool {
 	if !c.replaced {
 		c.next, c.last, c.paused = nil, nil, false

@@ -2,53 +2,53 @@ package node
 
 import "time"
 
-// A Task is what the requests of a round have in common. It is not changed once
-// the first of them has been handed to a node.
+// A Task is the part that the requests of a round share. It is not changed once the first of them has been handed to a
+// node.
 type Task struct {
 	Kind     Kind
 	Command  Command
 	Trace    *Trace        // lock, repair, extend, release
 	Receiver Receiver      // nil: nobody waits for the answer
-	Limit    time.Duration // the node timeout; silence is judged by it too
-	Lives    time.Duration // lock, repair, extend: for how long the keys live at least that a yes speaks of; else 0
+	Limit    time.Duration // the node timeout, which also bounds silence
+	Lives    time.Duration // lock, repair, extend: the least time that the keys live after a yes; else 0
 
-	Within time.Duration // repair: later than that after it was queued it is not written, as the lock may have lapsed
+	Within time.Duration // repair: how long after queueing it may be written, as the lock may end
 
-	look *lookTask // of a look, whether something has come late
+	look *lookTask // the look for late effects that the task makes
 }
 
-// A Request is a task for one node. Its fields below the task are that node's.
+// A Request is a task for one node. The fields below Task are that node's.
 type Request struct {
 	*Task
 
 	next, prev *Request
-	queue      *requestQueue // the one it is in
+	queue      *requestQueue // the queue that holds it
 	sent       time.Duration // since the node's epoch: when it was queued, and then when it was written
 	Index      uint16        // the node's place in the round; constant
-	due        *dueRelease   // of a release that is sent again; nil: it is the first
+	due        *dueRelease   // of a repeated release; nil: it is the first
 	Eval       bool          // the server did not know the script's hash
 	direct     bool          // it was sent without the script; see direct.go and deletion.go
-	scripted   bool          // a release: what was answered without the script does not say all
+	scripted   bool          // a release that its direct reply has not settled
 }
 
 // sets reports whether the request sets keys.
 func (t *Task) sets() bool { return t.Kind == LockRequest || t.Kind == RepairRequest }
 
-// revives reports whether the request would undo a release that was carried out before it: it sets keys, or
-// gives those that the release has left a longer life. An extension finds nothing where they were deleted.
+// revives reports whether the request would undo a release that was carried out before it: it sets keys, or prolongs
+// keys that the release has left. An extension finds nothing where they were deleted.
 func (t *Task) revives() bool {
 	return t.sets() || t.Kind == Ask && t.Trace != nil && t.Trace.owner.LeavesKeys()
 }
 
-// Deliver hands the outcome to the round. It is for the driver, without locks.
+// Deliver hands the outcome to the round. The driver calls it, without locks.
 func (q *Request) Deliver(out Outcome, at time.Time) {
 	if q.Receiver != nil {
 		q.Receiver.Receive(int(q.Index), out, at)
 	}
 }
 
-// A requestQueue is a first-in-first-out list from which a request can also be taken out of the middle at no cost: a
-// round that ends withdraws what has not been written.
+// A requestQueue is a first-in-first-out list. A request can also be taken out of the middle at no cost: a round that
+// ends withdraws those not yet written.
 type requestQueue struct {
 	head, tail *Request
 	len        int
@@ -95,7 +95,7 @@ func (l *requestQueue) pop() *Request {
 	return q
 }
 
-// append adds another queue's requests, which must have been in this one before.
+// append adds another queue's requests, which must have been in this queue before.
 func (l *requestQueue) append(more requestQueue) {
 	if l.tail == nil {
 		*l = more

@@ -2,20 +2,20 @@ package node
 
 import "time"
 
-// This file is about when a node's releases are sent again. Those that are owed go all at once. Of the others some
-// are on their way at a time, and no more until these are answered: outcomes are unknown just when nodes are slow.
+// This file is about when a node's releases are sent again. Owed ones go all at once. Of the others only some are under
+// way at a time, and further ones wait for their answers: outcomes are unknown just when nodes are slow.
 
 // owe keeps a release that could not be sent, or was not answered, for the next connection.
 func (n *Node) owe(q *Request, now time.Time) {
 	if q.Kind != Release || !q.mark().mayBeOn() || q.mark()&markDue != 0 {
-		return // A token that may have left something has its own release, when it comes.
+		return // This token's own release comes later, if there is anything to release.
 	}
 	if e := n.releases.add(q.Trace, q.Index, n.since(now)); e != nil {
 		n.releases.pushNow(e)
 	}
 }
 
-// released takes the answer to a release: it was carried out, or was not.
+// released takes the answer to a release: whether it was carried out.
 func (n *Node) released(q *Request, done bool, now time.Time) {
 	r, m := &n.releases, q.mark()
 	if e := q.due; e != nil {
@@ -40,8 +40,8 @@ func (n *Node) released(q *Request, done bool, now time.Time) {
 	}
 }
 
-// schedule has e be sent again after an answer: nothing is left now, or the node has refused. If nothing can come late,
-// or not any more, it is forgotten.
+// schedule plans the next release of e after an answer: the keys are gone now, or the node has refused. It forgets e if
+// nothing can come late any more.
 func (n *Node) schedule(e *dueRelease, done bool, now time.Time) {
 	r, step := &n.releases, e.step+1
 	switch unknown := e.mark()&markUnknown != 0; {
@@ -59,7 +59,7 @@ func (n *Node) schedule(e *dueRelease, done bool, now time.Time) {
 	n.delay(e, step, now)
 }
 
-// delay puts e off by the gap of that step.
+// delay puts e off by the gap of a step.
 func (n *Node) delay(e *dueRelease, step uint8, now time.Time) {
 	r := &n.releases
 	if n.closing && !e.open {
@@ -82,7 +82,7 @@ func (n *Node) delay(e *dueRelease, step uint8, now time.Time) {
 	n.armReleases()
 }
 
-// armReleases has Due say when the next one is due.
+// armReleases makes Due return when the next release is due.
 func (n *Node) armReleases() {
 	r := &n.releases
 	if e := r.first(); e != nil && n.state == Up && r.out == 0 { // If not, sendReleases is called when that changes.
@@ -90,7 +90,7 @@ func (n *Node) armReleases() {
 	}
 }
 
-// Due says once when Tick is to be called next; it replaces what was said before.
+// Due returns once when to call Tick next. A new time replaces the last one.
 func (n *Node) Due() (at time.Time, set bool) {
 	set = n.releases.arms
 	n.releases.arms = false
@@ -100,8 +100,8 @@ func (n *Node) Due() (at time.Time, set bool) {
 // Tick is called when releases are due.
 func (n *Node) Tick(now time.Time) { n.sendReleases(now) }
 
-// sendReleases sends those that are due: what is owed, and of the others about maxLook keys, or all if the node
-// is being closed.
+// sendReleases sends due releases: all that are owed, and of the others about maxLook keys, or all if the node is being
+// closed.
 func (n *Node) sendReleases(now time.Time) {
 	r := &n.releases
 	if n.state != Up || r.out > 0 {
@@ -134,7 +134,7 @@ func (n *Node) sendReleases(now time.Time) {
 	n.armReleases()
 }
 
-// sendOpen sends those again at once that were refused.
+// sendOpen repeats refused releases at once.
 func (n *Node) sendOpen(now time.Time) {
 	n.releases.takeIf(func(e *dueRelease) bool {
 		if e.open {
@@ -152,16 +152,16 @@ func (n *Node) pushRelease(e *dueRelease, now time.Time) {
 	n.push(&Request{Task: &Task{Kind: Release, Command: cmd, Trace: e.trace, Receiver: receiver, Limit: n.Timeout}, Index: e.index, due: e})
 }
 
-// pushLook queues a look. By EVAL: it is rare, and a server that does not know it has not forgotten the
-// other scripts.
+// pushLook queues a look. It goes by EVAL: it is rare, and a server that does not know it has not forgotten the other
+// scripts.
 func (n *Node) pushLook(l lookTask) {
 	n.releases.out++
 	n.push(&Request{Task: &Task{Command: Command{Script: Look, Keys: l.keys, Args: l.tokens}, Limit: n.Timeout, look: &l}, Eval: true})
 }
 
-// looked takes the answer to a look: what has come late is released, and who waits for it is told. If the server
-// refuses the look, as it does where the user may not read one of the keys or may not use EVAL, each token is
-// released: to look again would be refused again, and nothing of it would count.
+// looked takes the answer to a look: it releases what has come late, and tells waiters. If the server refuses the look,
+// since the user may not read one of the keys or may not use EVAL, each token is released instead: a further look would
+// be refused as well.
 func (n *Node) looked(look *lookTask, reply any, err error, now time.Time) {
 	held, said := reply.([]any)
 	found := look.found(held)
@@ -176,8 +176,8 @@ func (n *Node) looked(look *lookTask, reply any, err error, now time.Time) {
 	n.sendReleases(now)
 }
 
-// takeBack takes a request from a connection that has ended, and says whether it was one of those sent again.
-// It does not count, and is due at once on the next connection.
+// takeBack takes a request from a connection that has ended, and reports whether it was a repeated release. That
+// attempt does not count, and is due at once on the next connection.
 func (n *Node) takeBack(q *Request) bool {
 	switch {
 	case q.look != nil:
@@ -193,7 +193,7 @@ func (n *Node) takeBack(q *Request) bool {
 	return true
 }
 
-// settle tells what was settled, when nothing is owed any more or the connection has ended.
+// settle records what was settled, once nothing is owed any more or the connection has ended.
 func (n *Node) settle() {
 	if n.unknown > 0 || n.settled > 0 {
 		n.record(Fact{What: Settled, Unknown: n.unknown, Released: n.settled})

@@ -14,11 +14,10 @@ type Script struct {
 	Hash, Source any // boxed, for redigo
 	Decode       func(reply any) Outcome
 
-	Grants bool // it grants locks, or repairs them: a Dialect is about those
+	Grants bool // it grants or repairs locks: a Dialect changes how it is sent
 
-	// Direct reads the replies to a request that was sent without the script, see direct.go: the token,
-	// boxed, the value that the key had, nil for none, and for how many ms it still lives, as PTTL says it.
-	// nil: there is no such way.
+	// Direct reads the replies to a request that was sent without the script, see direct.go: the boxed token, the key's
+	// earlier value, nil for none, and the ms that the key still lives, as PTTL says. nil: the script is always needed.
 	Direct func(token, value any, left int64) Outcome
 
 	Deletes bool // it releases, and may go without the script on one resource; see deletion.go
@@ -30,19 +29,19 @@ type Outcome struct {
 	Abstained bool     // the script did nothing, because of the quarantine
 	Err       error    // nil for a yes; ErrTaken or ErrLost for a no; else why there is no answer
 	Holder    *Holder  // nil: the node has named none
-	Fence     int64    // fencedLock, fencedQueue, raise: of a yes, what the counters are exactly
-	Found     int64    // of such a yes, what none of them was above before; 0: not known
-	Told      []string // unlock, pass: by resource, who was told; nil: nobody is in line
+	Fence     int64    // fencedLock, fencedQueue, raise: with a yes, the exact value of the counters
+	Found     int64    // with such a yes, the most that a counter can have been before; 0: unknown
+	Told      []string // unlock, pass: by resource, the channel that was told; nil: nobody is in line
 	Wanted    bool     // extend: somebody is in line
 	Unqueued  string   // queue: why the waiter was not put in line
 	Value     string   // run: the server's run_id
 }
 
-// A Holder is who holds a resource on a node. It is apart, as most votes name none.
+// A Holder is who holds a resource on a node. It is a separate struct, as most votes name none.
 type Holder struct {
 	Digest, Owner string
 	Token         string        // inspect: its beginning
-	TTL           time.Duration // also of an abstention: how long it lasts
+	TTL           time.Duration // of the key; for an abstention: how long it lasts
 }
 
 // NewScript returns the script of that source; decode reads its replies.
@@ -72,10 +71,10 @@ const (
 	Pending               // not heard yet
 	Yes
 	No   // answered, and said no
-	Gone // the no of an extension that has found no key, and nobody else's; and that of a release
+	Gone // the no of an extension that found no key at all, and of a release
 )
 
-// Unexpected is the outcome of a reply that a script never gives.
+// Unexpected returns the outcome of a reply that a script never gives.
 func Unexpected(name string, reply any) Outcome {
 	s := fmt.Sprintf("%v", reply)
 	if len(s) > 80 {

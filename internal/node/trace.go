@@ -2,37 +2,36 @@ package node
 
 import "time"
 
-// A Trace is what is known of what a token has left on every node. (A redlock.Tracer is something
-// else.) A token is made for one attempt and never used again. Otherwise a delayed message of one
-// attempt could affect the next.
+// A Trace is what is known about the keys of a token on every node. (A redlock.Tracer is something else.) A token is
+// made for one attempt and never used again. Otherwise a delayed message of one attempt could affect the next.
 type Trace struct {
 	owner  TraceOwner
-	places []place  // by node; what is in places[i] is node i's
-	size   int      // of another process's token, by Release: about the bytes that are kept for it; else 0
-	small  [5]place // room for those on the usual numbers of nodes
+	places []place  // by node; places[i] belongs to node i
+	size   int      // for another process's token, by Release: about the bytes kept for it; else 0
+	small  [5]place // room for the usual numbers of nodes
 }
 
-// A place is what is known of a token on one node.
+// A place is what is known about a token on one node.
 type place struct {
 	mark  Mark
-	until time.Duration // until when they live at least, since the node's epoch; 0: nothing is known. See vanish.go
+	until time.Duration // how long the keys live at least, since the node's epoch; 0: unknown. See vanish.go
 }
 
-// A TraceOwner says how its token is released. It is called from any goroutine, also in a
-// step of a node, so it must not wait, and not call a node.
+// A TraceOwner says how its token is released. Any goroutine may call it, even in a step of a node, so it must neither
+// wait nor call a node.
 type TraceOwner interface {
-	// Release returns the command to send at the time now, and who receives the answer if no round
-	// waits for it; nil: nobody. again: it was sent before, so waiters must be told.
+	// Release returns the command to send now, and who receives the answer if no round waits for it; nil: nobody.
+	// again: it was sent before, so waiters must be told.
 	Release(now time.Time, again bool) (Command, Receiver)
 
 	// LeavesKeys reports whether the release may leave the keys for a time, instead of deleting them.
 	LeavesKeys() bool
 
-	// Life is the longest ttl that the keys may have been given so far, or may be given by a request that was queued.
+	// Life returns the longest ttl that a sent or queued request may have given the keys.
 	Life() time.Duration
 
-	Keys() []any // that a request may set; not changed
-	Value() any  // of the keys: the token, boxed
+	Keys() []any // the keys that a request may set; not changed
+	Value() any  // the keys' value: the token, boxed
 }
 
 // Begin sets up the state of a token on so many nodes.
@@ -44,28 +43,28 @@ func (t *Trace) Begin(owner TraceOwner, nodes int) {
 	t.places = t.places[:nodes]
 }
 
-// BeginForeign is Begin for a token that another process has made, for which about size
-// bytes are kept: any node may have its keys.
+// BeginForeign is Begin for a token of another process, for which about size bytes are kept: any node may have its
+// keys.
 func (t *Trace) BeginForeign(owner TraceOwner, nodes, size int) {
 	t.Begin(owner, nodes)
 	t.size = size
 	for i := range t.places {
-		t.places[i].mark = MarkSent | markUnknown // Another process may have sent something just now.
+		t.places[i].mark = MarkSent | markUnknown // The other process may have sent something just now.
 	}
 }
 
-// at is the token's mark of a node.
+// at returns the token's mark on a node.
 func (t *Trace) at(index int) Mark { return t.places[index].mark }
 
-// Has reports whether the token has that mark of a node. It is for that node's driver.
+// Has reports whether the token has that mark on a node. Only that node's driver may call it.
 func (t *Trace) Has(index int, m Mark) bool { return t.at(index)&m != 0 }
 
-// MinLate is for how long something late is reckoned with, at least. What comes even later can set its key again, for
+// MinLate is the least time for which late requests are expected. One that comes even later can set its key again, for
 // one ttl.
 const MinLate = time.Minute
 
-// lateness is for how long something late of the token is reckoned with: a minute at least, and its ttl. That of
-// another process's is not known, and those may be many: only one whose release is refused is sent again for as
+// lateness returns how long late requests of the token are expected: for its ttl, but at least a minute. The ttl of
+// another process's token is unknown, and such tokens may be many: only one whose release is refused is repeated for as
 // long as a node that is away would be owed it.
 func (t *Trace) lateness(refused bool) time.Duration {
 	if t.size > 0 && !refused {

@@ -22,12 +22,12 @@ const readEvery = time.Second
 type vanished struct {
 	clock func(time.Time) (time.Time, time.Duration) // Config.Clock
 	epoch time.Time                                  // the node's
-	slept time.Duration                              // by how much the monotonic clock was behind, as last read
-	woke  time.Duration                              // when it was seen to have grown, since the epoch
-	read  time.Duration                              // when, since the same
+	slept time.Duration                              // how far the monotonic clock was behind when last read
+	woke  time.Duration                              // when slept was seen to have grown, since the epoch
+	read  time.Duration                              // when the clocks were last read, since the epoch
 }
 
-// readClocks reads the clocks, and returns by how much the monotonic one is behind.
+// readClocks reads the clocks, and returns how far the monotonic one is behind.
 func (v *vanished) readClocks(now time.Time) (lead time.Duration) {
 	if v.clock == nil {
 		return 0
@@ -40,16 +40,15 @@ func (v *vanished) readClocks(now time.Time) (lead time.Duration) {
 	return lead
 }
 
-// hear takes what the node has said about the keys of q's token, with its answer at the time now, and says whether
-// they have vanished.
+// hear takes the node's answer about the keys of q's token, which came now, and reports whether the keys have vanished.
 func (v *vanished) hear(q *Request, out *Outcome, now time.Time) (lost bool) {
 	if q.Kind != Release && q.Lives == 0 {
-		return false // A raise says nothing about how long they live; if it is refused, the reason may be the counter.
+		return false // A raise says nothing of the keys' life, and its refusal may be about the counter.
 	}
 	until := &q.place().until
 	switch {
 	case q.Kind != Release && out.Stance == Yes:
-		// What was written before a sleep that has ended meanwhile tells nothing: the keys may have lived through it.
+		// A request from before a sleep that has ended meanwhile tells nothing: the keys may have lived through it.
 		if q.sent >= v.woke {
 			*until = max(*until, after(q.sent+v.slept, q.Lives))
 		}
@@ -59,6 +58,6 @@ func (v *vanished) hear(q *Request, out *Outcome, now time.Time) (lost bool) {
 	case *until != 0 && (out.Stance == No || out.Stance == Gone) && now.Sub(v.epoch)+v.readClocks(now) < *until:
 		lost = true
 	}
-	*until = 0 // Once for each loss; and after a release they may be gone.
+	*until = 0 // Counted once for each loss. After a release they may be gone.
 	return lost
 }

@@ -8,7 +8,7 @@ import (
 // This file is about the watchdog of a connection: it ends one whose oldest request has had no answer for too long, and
 // keeps an idle one alive.
 
-// Alarm says once that the watchdog is to be set, to come back after d.
+// Alarm returns once that the watchdog must come back after d.
 func (n *Node) Alarm() (d time.Duration, set bool) {
 	c := n.conn
 	if c == nil || !c.alarms || c.over {
@@ -18,7 +18,8 @@ func (n *Node) Alarm() (d time.Duration, set bool) {
 	return c.alarm, true
 }
 
-// ring has the watchdog come back after d, though it is due as it was: it is to notice if the process stood still.
+// ring makes the watchdog come back after d, without changing when it is due: it must notice if the process stood
+// still.
 func (c *Conn) ring(d time.Duration) { c.alarm, c.alarms = d, true }
 
 // Watch is the watchdog. It returns why the connection is broken, if it is.
@@ -27,7 +28,7 @@ func (n *Node) Watch(c *Conn, now time.Time) (broken error) {
 		return nil
 	}
 	c.putOff = n.pause(c, now) >= MinStandstill && !c.putOff
-	if c.putOff { // First, what has arrived is read; once, or a process that is throttled would never get beyond it.
+	if c.putOff { // Let replies be read first, but once only: a throttled process would never get past it.
 		n.sleep(c, now, Arrival)
 		return nil
 	}
@@ -50,7 +51,7 @@ func (n *Node) Watch(c *Conn, now time.Time) (broken error) {
 }
 
 // isBroken reports whether the oldest request has been unanswered for so long that the connection must be broken. A
-// long timeout of its own gives it longer, unless others have been turned away meanwhile: it must not keep a dead
+// request with a long timeout is allowed longer, unless others have been turned away meanwhile: it must not keep a dead
 // connection for them.
 func (n *Node) isBroken(now time.Time) (limit time.Duration, broken bool) {
 	q := n.inFlight.head
@@ -64,15 +65,15 @@ func (n *Node) isBroken(now time.Time) (limit time.Duration, broken bool) {
 	return limit, n.since(now)-q.sent >= limit
 }
 
-// stir has the watchdog look soon, as something was written.
+// stir makes the watchdog look soon, as something was written.
 func (n *Node) stir(c *Conn, now time.Time) {
 	if !c.dozing {
 		return
 	}
 	c.dozing = false
-	if n.pause(c, now) < MinStandstill { // Or the watchdog is to notice it.
+	if n.pause(c, now) < MinStandstill { // Otherwise the watchdog must notice it.
 		n.sleep(c, now, WatchInterval)
 	} else {
-		c.ring(0) // It may not be due for long: its timer stood still, too.
+		c.ring(0) // The timer stood still as well, and may fire much later.
 	}
 }

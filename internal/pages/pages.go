@@ -1,9 +1,9 @@
-// Package pages has what the pages that draw lanes have in common: those of the playground and of a chaos run.
+// Package pages has the shared parts of the pages that draw lanes: the playground's and a chaos run's.
 package pages
 
 import "embed"
 
-// Files are common.css, the colours and the plainest elements, and common.js, the means of drawing.
+// Files are common.css, with the colours and the plainest elements, and common.js, which draws.
 //
 //go:embed common.css common.js
 var Files embed.FS

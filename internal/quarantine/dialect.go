@@ -1,6 +1,6 @@
-// Package quarantine keeps a node that has restarted from voting until every lock that it may
-// have forgotten has ended. It wraps each script that grants, whatever it does, in one that first
-// looks at the marker of the node's run. A node sends the wrapped scripts because of its [Dialect].
+// Package quarantine keeps a node that has restarted from voting until every lock that it may have forgotten has ended.
+// It wraps each script that grants, whatever the script does, in one that first looks at the marker of the node's run.
+// A node sends the wrapped scripts because of its [Dialect].
 //
 // It knows the marker, the runs of a server and maxTTL. It does not know what a script grants, nor
 // how many votes make a lock.
@@ -19,23 +19,23 @@ import (
 	"github.com/seed6c881748/redlock/internal/node"
 )
 
-// A node that restarts without its data votes again, for a second holder while the first one still counts on it. So
-// with WithQuarantine it abstains until every lock that it may have forgotten has ended. The node itself sees to
-// that, in the scripts that grant, with a marker that names the run of the server; see check.lua. Extensions and
-// releases do not abstain: they create nothing.
+// A node that restarts without its data could vote for a second holder while the first one still counts on it. So with
+// WithQuarantine it abstains until every lock that it may have forgotten has ended. The node itself ensures that, in
+// the scripts that grant, by a marker with the run of the server; see check.lua. Extensions and releases do not
+// abstain: they create nothing.
 //
-// For how long: a lock's Until lies at most maxTTL after its last extension was sent, on the client's clock, and
-// drift is already off it. The margin is for the node's clock, which counts in whole milliseconds, and may run faster
-// than the client's by what the drift factor does not cover.
+// How long it abstains: a lock's Until lies at most maxTTL after its last extension was sent, on the client's clock,
+// with drift already subtracted. The margin is for the node's clock, which counts in whole milliseconds, and may run
+// faster than the client's by more than the drift factor covers.
 
 const (
 	// Mark ends the marker's key.
 	Mark = "q"
 
-	// Margin is what the quarantine is longer than maxTTL.
+	// Margin is how much longer than maxTTL the quarantine lasts.
 	Margin = time.Second
 
-	// MaxTTL bounds maxTTL: what is longer is a mistake of units.
+	// MaxTTL bounds maxTTL: a longer one is given in the wrong unit.
 	MaxTTL = 30 * 24 * time.Hour
 )
 
@@ -43,11 +43,11 @@ var (
 	// ErrQuarantined is matched by the vote of a node that is in quarantine.
 	ErrQuarantined = errors.New("redlock: node in quarantine")
 
-	// ErrConfigMismatch is matched by that of a node that is set up for other numbers of nodes.
+	// ErrConfigMismatch is matched by the vote of a node that is set up for other numbers of nodes.
 	ErrConfigMismatch = errors.New("redlock: node set up for another number of nodes")
 )
 
-// A Dialect is what quarantine gives to the scripts that grant: a [link.Dialect]. Boxed, for redigo.
+// A Dialect is the part of quarantine in the scripts that grant: a [link.Dialect]. Its values are boxed, for redigo.
 type Dialect struct {
 	marker, nodes, maxTTL any
 
@@ -55,8 +55,8 @@ type Dialect struct {
 	scripts *Scripts
 }
 
-// New returns the dialect of clients with so many nodes. marker is the marker's key, and maxTTL
-// the longest ttl of their locks.
+// New returns the dialect of clients with that many nodes. marker is the marker's key, and maxTTL the longest ttl of
+// their locks.
 func New(marker string, nodes int, maxTTL time.Duration, s *Scripts) *Dialect {
 	d := &Dialect{
 		marker: marker, nodes: strconv.Itoa(nodes), maxTTL: (maxTTL + time.Millisecond - 1).Milliseconds(), scripts: s,
@@ -65,31 +65,31 @@ func New(marker string, nodes int, maxTTL time.Duration, s *Scripts) *Dialect {
 	return d
 }
 
-// Marker is the marker's key.
+// Marker returns the marker's key.
 func (d *Dialect) Marker() string { return d.marker.(string) }
 
-// A ConnDialect is the dialect on one connection: for the run of the server that the handshake has met.
+// A ConnDialect is the dialect on one connection, for the run of the server that the handshake has met.
 type ConnDialect struct {
 	*Dialect
 
-	fast map[*node.Script]*node.Script // nil: its texts are not to be used; see Scripts.Fast
+	fast map[*node.Script]*node.Script // nil: fast texts must not be used; see Scripts.Fast
 
-	// Why the node has last abstained, if it has, and until when. Guarded by the link's mutex.
+	// Why the node last abstained, if it did, and until when. The link's mutex guards both.
 	abstained error
 	until     time.Time
 }
 
-// Fast is the fast text of a script; nil if none is used on this connection.
+// Fast returns the fast text of a script; nil if none is used on this connection.
 func (d *ConnDialect) Fast(s *node.Script) *node.Script { return d.fast[s] }
 
-// Key is the marker's.
+// Key returns the marker's key.
 func (d *ConnDialect) Key() any { return d.marker }
 
-// Args are those of a script that grants.
+// Args returns the last arguments of a script that grants.
 func (d *ConnDialect) Args() []any { return d.last }
 
-// Script is the script to send. It is sent by its source if eval. Then, or if the server has
-// forgotten its scripts, it is the form that looks at the run.
+// Script returns the script to send. If it is sent by its source (eval), or the server has forgotten its scripts, that
+// is the form that looks at the run.
 func (d *ConnDialect) Script(s *node.Script, eval, forgot bool) *node.Script {
 	if fast := d.fast[s]; fast != nil && !eval && !forgot {
 		return fast
@@ -97,7 +97,7 @@ func (d *ConnDialect) Script(s *node.Script, eval, forgot bool) *node.Script {
 	return d.scripts.Slow(s)
 }
 
-// Questions look at the server's run and at the marker, and have it know the scripts that grant.
+// Questions look at the server's run and at the marker, and load the scripts that grant.
 func (d *Dialect) Questions() [][]any {
 	commands := [][]any{{"INFO", "server"}, lookCommand(d.scripts.slow[d.scripts.granting[0]], d)}
 	for _, s := range d.scripts.slow {
@@ -106,9 +106,9 @@ func (d *Dialect) Questions() [][]any {
 	return commands
 }
 
-// Learn has a new connection's server learn the fast texts of the scripts that grant,
-// once the questions have been answered. What the server refuses is not fatal: the
-// scripts will say so when they are needed, and extensions and releases do not need them.
+// Learn makes a new connection's server learn the fast texts of the scripts that grant, once the questions have been
+// answered. A refusal by the server is not fatal: the scripts will report it when they are needed, and extensions and
+// releases do not need them.
 func (d *Dialect) Learn(ctx context.Context, w *conn.Wire, answers []conn.Answer) (node.ConnDialect, error) {
 	c := &ConnDialect{Dialect: d}
 	text, _ := answers[0].Reply.([]byte)
@@ -148,8 +148,8 @@ func (d *ConnDialect) Heard(out node.Outcome, now time.Time) {
 	}
 }
 
-// Abstains returns why the node grants no lock at present, as far as is known; nil if it
-// may. The link's mutex is held.
+// Abstains returns why the node grants no lock at present, as far as is known; nil if it does. The link's mutex is
+// held.
 func (d *ConnDialect) Abstains(now time.Time) error {
 	switch left := d.until.Sub(now); {
 	case !errors.Is(d.abstained, ErrQuarantined):
@@ -177,8 +177,8 @@ func (e *mismatchError) Error() string {
 
 func (e *mismatchError) Is(target error) bool { return target == ErrConfigMismatch }
 
-// Admit ends the quarantine of a node. It is for the run that the node is in now: a request may be
-// delivered late, when the caller has been told that it failed, and must not admit a later run.
+// Admit ends the quarantine of a node in its current run only: a request may be delivered late, when the caller has
+// been told that it failed, and must not admit a later run.
 func (d *Dialect) Admit(ctx context.Context, n *link.Link, timeout time.Duration) error {
 	run := n.Call(ctx, node.Command{Script: RunScript}, timeout)
 	if run.Err != nil {

@@ -28,13 +28,13 @@ var (
 	admitText string
 )
 
-// lookCommand runs a script that grants only to look at the marker.
+// lookCommand returns a command that runs a script that grants only to look at the marker.
 func lookCommand(s *node.Script, d *Dialect) []any {
 	return []any{"EVAL", s.Source, 1, d.marker, "1", d.nodes, d.maxTTL}
 }
 
-// takeLua takes what is the quarantine's from KEYS and ARGV. table.remove would take
-// longer, and so would tonumber; the arithmetic that maxTTL is used in does without.
+// takeLua takes the quarantine's values out of KEYS and ARGV. table.remove would take longer, and so would tonumber;
+// the arithmetic with maxTTL needs neither.
 const takeLua = `
 local k, a = #KEYS, #ARGV
 local marker, maxTTL, nodes, look = KEYS[k], ARGV[a], ARGV[a - 1], ARGV[a - 2]
@@ -43,12 +43,12 @@ KEYS[k], ARGV[a], ARGV[a - 1], ARGV[a - 2] = nil, nil, nil, nil
 
 // Scripts are the scripts that grant, with a look at the marker before each.
 type Scripts struct {
-	granting []*node.Script // as they are without quarantine
+	granting []*node.Script // in their form without quarantine
 	slow     map[*node.Script]*node.Script
 }
 
-// Wrap returns those scripts that grant, each with a look at the marker before it, and the
-// others. The first that grants is the one by which a handshake looks at the marker.
+// Wrap returns the scripts that grant, each with a look at the marker before it, and the others. A handshake looks at
+// the marker by the first one that grants.
 func Wrap(scripts []*node.Script) (wrapped *Scripts, others []*node.Script) {
 	wrapped = new(Scripts)
 	for _, s := range scripts {
@@ -66,23 +66,23 @@ if look == '1' then return 1 end
 	return wrapped, others
 }
 
-// Slow returns the script that looks itself, each time.
+// Slow returns the form of the script that looks at the run each time.
 func (s *Scripts) Slow(script *node.Script) *node.Script { return s.slow[script] }
 
-// Fast returns the same for a server in this run. To look takes as long as all the rest of a lock, because of the
-// INFO. But servers from Redis 7 on forget their scripts when they end. So the text of a fast script names the run
-// for which it was made, and where the server knows the text, and has the marker of that run, that is the run.
+// Fast returns the scripts' forms for a server in this run. A look takes as long as all the rest of a lock, because of
+// the INFO. But servers from Redis 7 on forget their scripts when they end. So the text of a fast script names the run
+// for which it was made: a server that knows the text, and has the marker of that run, is in that run.
 //
-// For that to be true, no text may get into another run whose marker is still the old one, as it is after a restart
-// from a snapshot. A proxy can hide a restart at any moment. So a fast text is sent only in the handshake, after a
-// look that succeeded, and by an EVAL that looks itself, and so corrects the marker in the same step; never by SCRIPT
-// LOAD, and not when the server has forgotten it: then the slow one serves. The text is one marker's: the look has
-// corrected no other. And a server caches a script before it runs it, also one that then fails: but not one with a
-// shebang, which it refuses before, where it refuses writes.
+// For that to be true, no text may get into another run whose marker is still the old one, as after a restart from a
+// snapshot. A proxy can hide a restart at any moment. So a fast text is sent only in the handshake, after a look that
+// succeeded, and by an EVAL that looks itself, and so corrects the marker in the same step. It is never sent by SCRIPT
+// LOAD, nor after the server has forgotten it: then the slow form serves. The text names one marker, as the look has
+// corrected no other. A server caches a script before it runs it, even if the script then fails. But one with a shebang
+// is refused before that, where writes are refused.
 //
-// The fast text finds that the node votes, and that the marker knows of a maxTTL as
-// large as this client's. Clients with different ones share the text. While clients of two
-// sizes come, those of the second need another look at the marker's text, and no INFO.
+// The fast text checks that the node votes, and that the marker knows of a maxTTL as large as this client's. Clients
+// with different ones share the text. While clients of two sizes come, those of the second need another look at the
+// marker's text, and no INFO.
 func (s *Scripts) Fast(run, marker, nodes string) map[*node.Script]*node.Script {
 	return s.with("#!lua\n-- " + nameOf(marker) + takeLua + `
 local state = redis.pcall('GET', marker)
@@ -103,15 +103,15 @@ func (s *Scripts) with(look string) map[*node.Script]*node.Script {
 	return wrapped
 }
 
-// nameOf stands for a marker in a text.
+// nameOf returns a name for a marker that fits into a text.
 func nameOf(marker string) string {
 	sum := sha1.Sum([]byte(marker))
 	return hex.EncodeToString(sum[:6])
 }
 
-// Granting marks a script by which a node grants something, which it does not in quarantine. A Redlock without quarantine
-// sends the script as it is. With quarantine, the script's text begins with a look at the node's marker, and its reply may
-// be that look's refusal, which Decode reads, too.
+// Granting marks a script by which a node grants something, which it does not do in quarantine. A Redlock without
+// quarantine sends the script unchanged. With quarantine, the script's text begins with a look at the node's marker,
+// and Decode also reads the look's refusal.
 func Granting(s *node.Script) *node.Script {
 	s.Grants = true
 	s.Decode = decodeWrapped(s.Decode)
@@ -137,13 +137,13 @@ func decodeWrapped(decode func(any) node.Outcome) func(any) node.Outcome {
 	}
 }
 
-// LookCommand grants nothing: whether the node abstains is all that is heard. lookScript has only a slow form.
+// LookCommand grants nothing: it only finds out whether the node abstains. lookScript has only a slow form.
 var (
 	LookCommand = node.Command{Script: lookScript}
 	lookScript  = Granting(node.NewScript("look", "return 1", func(any) node.Outcome { return node.Outcome{Stance: node.Yes} }))
 )
 
-// RunScript answers the run_id.
+// RunScript returns the run_id.
 var RunScript = node.NewScript("run", node.Code(runText), func(reply any) node.Outcome {
 	if run, ok := reply.([]byte); ok && conn.IsRun(string(run)) {
 		return node.Outcome{Stance: node.Yes, Value: string(run)}
@@ -164,17 +164,17 @@ var AdmitScript = node.NewScript("admit", node.Code(admitText), func(reply any) 
 
 var markerRE = regexp.MustCompile(`^([0-9a-f]+) ([a-z]+) ([0-9]{1,9}) ([0-9]{1,12}) ([0-9]{1,15})(?: ([0-9]{1,9}))?$`)
 
-// A Marker is what check.lua stores. The zero value stands for none, and for one that is not to be understood.
+// A Marker is the value that check.lua stores. The zero value stands for none, or for one that cannot be read.
 type Marker struct {
 	Run    string // the run_id of the server that it was written in
 	Votes  bool
-	Nodes  int           // how many the clients work with
+	Nodes  int           // how many nodes the clients work with
 	Other  int           // the neighbour of Nodes that other clients work with; 0 for none
-	MaxTTL time.Duration // the largest that the node has heard of
+	MaxTTL time.Duration // the largest maxTTL that the node has heard of
 	Since  time.Time     // by the node's clock
 }
 
-// ParseMarker reads what check.lua stores.
+// ParseMarker reads the value that check.lua stores.
 func ParseMarker(text string) Marker {
 	parts := markerRE.FindStringSubmatch(text)
 	if parts == nil {
@@ -190,15 +190,15 @@ func ParseMarker(text string) Marker {
 	}
 }
 
-// Knows reports whether clients with so many nodes have come, or were admitted.
+// Knows reports whether clients with that many nodes have come, or were admitted.
 func (m Marker) Knows(nodes int) bool { return nodes == m.Nodes || nodes == m.Other }
 
-// Fits reports whether the node grants locks to clients with so many nodes.
+// Fits reports whether the node grants locks to clients with that many nodes.
 func (m Marker) Fits(nodes int) bool {
 	return m.Knows(nodes) || m.Other == 0 && (nodes == m.Nodes+1 || nodes == m.Nodes-1)
 }
 
-// Sizes says how many nodes the clients have.
+// Sizes returns a text that says how many nodes the clients have.
 func (m Marker) Sizes() string {
 	if m.Other == 0 || m.Other == m.Nodes {
 		return brief.Count(m.Nodes, "node")

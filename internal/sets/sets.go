@@ -1,7 +1,7 @@
-// Package sets compares the sets of nodes that clients were given, as far as they meet on a node. A server is
-// known by the run_id of its INFO, whatever addresses lead to it; each client leaves a note of those behind its
-// addresses on each node, and reads those of others. There is no I/O here, and no clock: all times are ages, by
-// the clock of the node that the note lies on.
+// Package sets compares the sets of nodes that clients were given, if they meet on a node. A server is known by the
+// run_id of its INFO, whatever addresses lead to it. Each client leaves a note on each node of the servers behind its
+// addresses, and reads the notes of others. There is no I/O here, and no clock: all times are ages, by the clock of the
+// node that the note lies on.
 package sets
 
 import (
@@ -17,11 +17,11 @@ const (
 	// Life is for how long a note counts.
 	Life = 30 * time.Second
 
-	// Slack is what ages may be wrong by: uptime_in_seconds by one second, and by Late each the message by which a
+	// Slack is how far ages may be wrong: uptime_in_seconds by one second, and by Late each the message by which a
 	// server was found, the note that says so, and the answer with that note.
 	Slack = time.Second + 3*Late
 
-	// Late is how long a note may be on its way. What takes longer says nothing.
+	// Late is how long a note may be under way. One that takes longer says nothing.
 	Late = time.Second
 )
 
@@ -36,7 +36,7 @@ type Server struct {
 // isFresh reports whether the client is connected to the server, or was a moment ago.
 func (s *Server) isFresh() bool { return s.Run != "" && s.Confirmed < Life }
 
-// couldBe reports whether two servers may be one: the id is a new one after each restart, so if they differ, the one
+// couldBe reports whether two servers may be one. A server has a new id after each restart, so with different ids, one
 // life must have ended before the other began.
 func (s *Server) couldBe(o *Server) bool {
 	return s.Run == "" || o.Run == "" || s.Confirmed+Slack >= o.Started || o.Confirmed+Slack >= s.Started
@@ -45,11 +45,11 @@ func (s *Server) couldBe(o *Server) bool {
 // A Set is what a client's addresses lead to.
 type Set struct {
 	Label   string   `json:"set,omitempty"` // sets with other labels are not compared
-	Who     string   `json:"who"`           // has it, or one of them
+	Who     string   `json:"who"`           // the client that has the set, or one of them
 	Servers []Server `json:"servers"`
 }
 
-// Key is the same for sets that say the same: whoever else has written it need not matter.
+// Key returns the same text for sets that say the same, whoever else has written them.
 func (s *Set) Key() string {
 	runs := make([]string, len(s.Servers))
 	for i, server := range s.Servers {
@@ -59,7 +59,7 @@ func (s *Set) Key() string {
 	return tokens.Digest(s.Label + "\n" + strings.Join(runs, "\n"))
 }
 
-// IsIn reports whether another set says all that this one does: also that two of its addresses lead to one server.
+// IsIn reports whether another set says all that this one does, even that two of its addresses lead to one server.
 func (s *Set) IsIn(o *Set) bool {
 	if s.Label != o.Label || len(s.Servers) != len(o.Servers) {
 		return false
@@ -101,9 +101,9 @@ func (s *Set) Twice() (names []string) {
 	return names
 }
 
-// Compare returns what one of two sets has and the other has not, by the names that its client knows; nothing if the two
-// could be the same, as many servers as possible are taken for the same one. And whether any quorum of the one has a node
-// in common with any of the other, as far as is known.
+// Compare returns the servers that only one of two sets has, by the names that its client gives them. It returns none
+// if the sets could be the same: as many servers as possible count as shared. meet reports whether every quorum of one
+// set has a node in common with every quorum of the other, as far as is known.
 func Compare(mine, theirs *Set) (here, there []string, meet bool) {
 	with := pair(mine.Servers, theirs.Servers)
 	for i, s := range mine.Servers {
@@ -120,9 +120,9 @@ func Compare(mine, theirs *Set) (here, there []string, meet bool) {
 	return here, there, m/2+1+t/2+1 > m+len(there)
 }
 
-// pair returns which of mine each of theirs is; -1 for none. Those with one id are one, and then those of one name of which
-// one hides its id. The rest is paired by augmenting paths (Kuhn's algorithm), those of one name first, so that the others
-// are the odd ones.
+// pair returns which of mine each of theirs is; -1 for none. Servers with the same id are one, and so are those with
+// the same name of which one hides its id. The rest is paired by augmenting paths (Kuhn's algorithm), equal names
+// first, so that the others are left over.
 func pair(mine, theirs []Server) (with []int) {
 	with = slices.Repeat([]int{-1}, len(theirs))
 	certain := make([]bool, len(theirs))

@@ -1,5 +1,5 @@
-// Package settings is what packages beside redlock may do with its types, and users may not: by function
-// variables, which package redlock sets, as log/internal has one for log/slog.
+// Package settings lets packages beside redlock do what users may not do with its types: by function variables that
+// package redlock sets, like log/internal for log/slog.
 package settings
 
 import (
@@ -13,8 +13,8 @@ import (
 
 // Settings are what a check of the nodes depends on.
 type Settings struct {
-	Prefix      string // what the keys of locks begin with
-	Space       string // what the library's own keys and channels begin with, the prefix included
+	Prefix      string // begins the keys of locks
+	Space       string // begins the library's own keys and channels; it includes the prefix
 	NodeTimeout time.Duration
 	Quarantine  time.Duration // the longest ttl; 0: none
 	Fencing     bool
@@ -25,9 +25,8 @@ type Settings struct {
 // Of returns the settings of a *redlock.Redlock, for redlockcheck.
 var Of func(r any) Settings
 
-// Enter has Close of a *redlock.Redlock wait until exit is called, as for a call of its own. After Close it has
-// no effect. Package semaphore is given locks that no user may get, and has to release them before the
-// connections are closed.
+// Enter makes Close of a *redlock.Redlock wait until exit is called, as for a call of its own. After Close it has no
+// effect. Package semaphore needs it to release locks that no user gets before the connections are closed.
 var Enter func(r any) (exit func())
 
 // Unused marks a *redlock.Lock that nobody works under yet, so that its Unlock ignores WithMinHold. The mark lasts until
@@ -35,39 +34,40 @@ var Enter func(r any) (exit func())
 // it. Only locks that no user has got may be marked: a user need not announce that work begins.
 var Unused func(lock any)
 
-// Use ends the mark of Unused: somebody may work under the lock from now on. WithMinHold counts from here.
+// Use ends the mark of Unused: work may begin under the lock, and WithMinHold counts from here.
 var Use func(lock any)
 
 // Parts of a Redlock.
 type Parts struct {
-	WallOffset *atomic.Int64 // added to what the wall clock says, in ns
+	WallOffset *atomic.Int64 // added to the wall clock, in ns
 	Clock      *clockwatch.Clock
 	Line       *calls.Line
 	Gate       *calls.Gate
 }
 
-// Inside returns what a test may look at, or change, in a *redlock.Redlock.
+// Inside returns the parts of a *redlock.Redlock that a test may look at, or change.
 var Inside func(r any) Parts
 
-// SetDifferences returns, as a []redlock.SetDifference, what is wrong by the answers to sets.Question, of nodes of these
-// names. One that is empty, or no answer, is a node of which nothing is known.
+// SetDifferences returns, as a []redlock.SetDifference, the differences in the answers to sets.Question of nodes of
+// these names. An empty or malformed answer means that nothing is known of that node.
 var SetDifferences func(label string, names, answers []string) (differences any)
 
-// Slot returns a redlock.Option for a lock that is one of k which serve the same waiters: of all k about one is to make
-// room for them at a time, and not each; see redlock.Lock.Wanted. A call of Lock is shown among those that wait as long
-// as somebody does on whose behalf it waits: since then, or nil inside for its own time. Package semaphore has one call
-// go on for many callers, each of whom waits for moments.
+// Slot returns a redlock.Option for one of k locks that serve the same waiters: about one of all k makes room for them
+// at a time, and not each; see redlock.Lock.Wanted. Package semaphore has one call of Lock go on for many callers, each
+// of whom waits for moments. The call is shown as waiting since the longest-waiting of them began; nil inside: since
+// its own beginning.
 var Slot func(since *calls.Since, k int) (option any)
 
-// Plain returns a redlock.Option for a lock in which nobody works: it clears fencing, turns, and limits of the hold.
+// Plain returns a redlock.Option for a lock under which nobody works: it clears fencing, turns, and limits of the hold.
 var Plain func() (option any)
 
-// IsFree returns nil if a quorum of nodes has no lock on the resource, or one whose label is owner. It waits for no slow
-// minority. Otherwise the error matches redlock.ErrTaken, ErrNoQuorum or ErrClosed, or is that of ctx.
+// IsFree returns nil if a quorum of nodes has no lock on the resource, or one whose label is owner. It waits for no
+// slow minority. Otherwise the error matches redlock.ErrTaken, ErrNoQuorum or ErrClosed, or is ctx's.
 var IsFree func(ctx context.Context, r any, resource, owner string) error
 
-// Holds reports whether a lock in ctx holds one of the resources, as redlock.ErrAlreadyHeld says of a call.
+// Holds reports whether a lock in ctx holds one of the resources, so that a call would return redlock.ErrAlreadyHeld.
 var Holds func(ctx context.Context, r any, resources []string) bool
 
-// FnError returns an error that matches what err does, but not redlock.ErrNotAcquired: the function of a Do has returned it.
+// FnError returns an error that matches whatever err does, except redlock.ErrNotAcquired: it is the error of a Do's
+// function.
 var FnError func(err error) error

@@ -1,5 +1,6 @@
-// Package tokens makes the values of locks' keys: 128 random bits, and behind them a label that
-// says to people who holds the lock. It knows how a token is made, read, shortened and shown. It does not know where tokens are stored, nor what locks and releases do.
+// Package tokens makes the values of locks' keys: 128 random bits, followed by a label that says to people who holds
+// the lock. It knows how a token is made, read, shortened and shown. It does not know where tokens are stored, nor what
+// locks and releases do.
 package tokens
 
 import (
@@ -14,15 +15,15 @@ import (
 	"github.com/seed6c881748/redlock/internal/brief"
 )
 
-// A lock's owner is a label that says to people who holds it; see WithOwner. It travels in the token itself, so that
-// it is there as long as the lock is, on every node that has the lock, and costs no request and no key:
+// A lock's owner is a label that says to people who holds it; see WithOwner. It is part of the token, so it is on every
+// node that has the lock for as long as the lock is, and costs no request and no key:
 //
 //	0123456789abcdef0123456789abcdef owner=host/pid
 //
-// The part before the mark is random and alone makes the token unique. It is never shown beyond its first characters,
-// as without a label. No other client's token has the form: those of node-redlock, redsync and RedLock.net have no
-// spaces, and before the mark there are exactly 32 hexadecimal digits in lower case. So nothing that another client,
-// or somebody by hand, keeps secret is taken for a label.
+// The part before the mark is random and alone makes the token unique. Only its first characters are ever shown, as of
+// a token without a label. No other client's token has this form: those of node-redlock, redsync and RedLock.net have
+// no spaces, and exactly 32 hexadecimal digits in lower case stand before the mark. So no secret of another client, or
+// of somebody who set a key by hand, is taken for a label.
 const (
 	LabelMark = " owner="
 
@@ -33,7 +34,7 @@ const (
 	MaxLabel = 128
 )
 
-// CheckLabel reports what is wrong with a label.
+// CheckLabel returns an error if a label is not allowed.
 func CheckLabel(label string) error {
 	switch {
 	case len(label) > MaxLabel:
@@ -44,8 +45,8 @@ func CheckLabel(label string) error {
 	return nil
 }
 
-// LabelOf returns the label in a token, empty if there is none. Scripts find it, too, but do
-// not check its content: a value that is not this library's may have any bytes there.
+// LabelOf returns the label in a token, empty if there is none. Scripts find it as well, but do not check its content:
+// a value that is not this library's may have any bytes there.
 func LabelOf(token string) string {
 	label, ok := strings.CutPrefix(token[min(len(token), Length):], LabelMark)
 	if !ok || !isHex(token[:Length]) {
@@ -54,7 +55,7 @@ func LabelOf(token string) string {
 	return ShownLabel(label)
 }
 
-// ShownLabel is a label as a node has answered it. It is empty if that is not a label.
+// ShownLabel returns a label as a node has answered it, or nothing if that is not a label.
 func ShownLabel(label string) string {
 	if len(label) > MaxLabel || !utf8.ValidString(label) || !brief.IsPrintable(label) {
 		return ""
@@ -71,13 +72,13 @@ func New() string {
 	return hex.EncodeToString(b[:])
 }
 
-// ofTurn begins a name that is no key's value.
+// ofTurn begins the names that are not the value of any key.
 const ofTurn = "turn:"
 
-// NewOfTurn returns a name for a lock whose keys have another token, of all locks of its turn.
+// NewOfTurn returns a name for a lock that is part of a turn, whose keys hold the token of the turn.
 func NewOfTurn() string { return ofTurn + New() }
 
-// shown is how much Short shows of a token: enough to tell two apart, too little to release a lock with.
+// shown is how many characters of a token Short shows: enough to tell two apart, too few to release a lock with.
 const shown = 8
 
 // Short returns the beginning of a token, with an ellipsis if something is left out.
@@ -88,15 +89,15 @@ func Short(token string) string {
 	return token[:shown] + "…"
 }
 
-// Digest returns a digest of a token, which may be shown: whoever has the token itself can release
-// the lock. Scripts make digests, too.
+// Digest returns a digest of a token. It may be shown, unlike the token, with which anybody can release the lock.
+// Scripts make the same digests.
 func Digest(token string) string {
 	sum := sha1.Sum([]byte(token))
 	return hex.EncodeToString(sum[:6])
 }
 
-// ShownDigest is a digest as a node has answered it. It is "?" if that is not a digest, which a node
-// with this library's scripts never answers.
+// ShownDigest returns a digest as a node has answered it, or "?" if that is not a digest, which a node with this
+// library's scripts never answers.
 func ShownDigest(digest string) string {
 	if len(digest) > DigestLen || !isHex(digest) {
 		return "?"
@@ -122,7 +123,7 @@ func Check(token string) error {
 	}
 }
 
-// WithLabel returns a token with a label, none if it is empty.
+// WithLabel returns a token with a label; without one if label is empty.
 func WithLabel(token, label string) string {
 	if label == "" {
 		return token

@@ -12,7 +12,7 @@ import (
 	"github.com/seed6c881748/redlock/redlock"
 )
 
-// A Server is what a client library has been told of a server. Dial and Credentials must not be nil.
+// A Server is what another client library knows about a server. Dial and Credentials must not be nil.
 type Server struct {
 	Address  string // in the node's name; never with credentials
 	Database int
@@ -21,8 +21,8 @@ type Server struct {
 	// Dial makes a network connection, with TLS if the server wants that.
 	Dial func(ctx context.Context) (net.Conn, error)
 
-	// Credentials returns those for a new connection to an address. Without a user, the password is
-	// the default user's; without either, there is nothing to log in with.
+	// Credentials returns the credentials for a new connection to an address. Without a user, the password is the
+	// default user's; without either, there is no login.
 	Credentials func(ctx context.Context, server net.Addr) (user, password string, err error)
 }
 
@@ -31,12 +31,12 @@ func (s Server) Node() redlock.Node {
 	return redlock.Node{Name: s.name(), Pool: redlock.InDatabase(redlock.PoolFunc(s.connect), s.Database)}
 }
 
-// Refused returns a node that redlock.New refuses, and says what is not supported, and why.
+// Refused returns a node that redlock.New refuses with an error that says what is not supported, and why.
 func Refused(name, why string, args ...any) redlock.Node {
 	return redlock.Node{Name: name, Pool: &conn.Dialer{Err: fmt.Errorf("%s is not supported: %s", name, fmt.Sprintf(why, args...))}}
 }
 
-// name is what NewNode would say.
+// name returns the name that NewNode would give.
 func (s Server) name() string {
 	switch {
 	case s.Database == 0:
@@ -55,7 +55,7 @@ func (s Server) connect(ctx context.Context) (redis.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		// It is looked up last: what it returns may not be good for long.
+		// Credentials are looked up last: they may not be valid for long.
 		if d.Login, err = s.login(ctx, c.RemoteAddr()); err != nil {
 			_ = c.Close()
 			return nil, err
@@ -88,7 +88,7 @@ func (s Server) login(ctx context.Context, server net.Addr) (commands [][]any, e
 	return commands, nil
 }
 
-// A tlsConn is one of which redlock can have the kernel forget what it has not delivered yet.
+// A tlsConn is a connection whose undelivered bytes redlock can have the kernel drop.
 type tlsConn struct{ *tls.Conn }
 
 func (c tlsConn) SetLinger(seconds int) error {

@@ -1,6 +1,6 @@
-// Package dial makes nodes of what another client library has been told of a server. It is for whoever connects a client
-// library with this one. For go-redis, rueidis and valkey-go, there are modules in integrations/, and everybody else has
-// [redlock.NewNode].
+// Package dial makes nodes from another client library's settings of a server. It is for code that connects a client
+// library with this one. For go-redis, rueidis and valkey-go, there are modules in integrations/. Without another
+// library, use [redlock.NewNode].
 //
 // A node has connections of its own, as another library's pool cannot serve it: redlock pipelines its scripts, and cuts
 // off a connection at once when it is given up, so that nothing arrives late.

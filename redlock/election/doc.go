@@ -1,12 +1,12 @@
 // Package election has several processes elect one of them as leader, over the nodes of a [redlock.Redlock].
 //
-// Who leads holds a lock, and who stands for leader waits for it in the nodes' line, so what is promised of locks holds
-// here. No two terms overlap, by the leaders' own clocks. A minority of nodes that is down, hung or wrong disturbs
-// nobody; without a quorum, a term ends at a known instant. Each term has a fence, larger than that of every earlier
-// one: a process that is suspended while it leads may write when it wakes up, and the fence has that refused.
+// The leader holds a lock, and candidates wait for it in the nodes' line, so the promises of locks hold here. No two
+// terms overlap, by the leaders' own clocks. A minority of nodes that is down, hung or wrong disturbs nobody; without a
+// quorum, a term ends at a known instant. Each term has a fence, larger than that of every earlier one: a process that
+// is suspended while it leads may write when it wakes up, and a resource that checks fences refuses that.
 //
-// After [Term.Resign] the next candidate leads within milliseconds. One that has died, stands still or is cut off is
-// followed when the ttl is over. Until then observers are told that it leads: nobody can know better.
+// After [Term.Resign] the next candidate leads within milliseconds. A leader that has died, stands still or is cut off
+// is followed when the ttl is over. Until then observers are told that it leads: nobody can know better.
 //
 //	e, err := election.New(r, "reports", 10*time.Second, redlock.WithOwner("host-1"))
 //	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/seed6c881748/redlock/redlock"
 )
 
-// An Election is one candidate among all with its name, and says who leads, also if it never stands. It is safe for
-// concurrent use. Only [New] makes one. It needs no Close, and nothing but its calls runs.
+// An Election is one candidate among all with its name. It also says who leads, even if it never stands. It is safe for
+// concurrent use. Only [New] makes one. It needs no Close, and runs nothing but its calls.
 type Election struct {
 	r        *redlock.Redlock
 	name     string
@@ -24,8 +24,8 @@ type Election struct {
 	last     atomic.Pointer[Term] // nil before the first one
 }
 
-// New returns a candidate. Its name is a resource of r: whoever locks that keeps all others from leading. The ttl is
-// how long nobody leads after a leader has died. New does no I/O; the error says which argument is wrong.
+// New returns a candidate. Its name is a resource of r: a lock on it keeps all candidates from leading. The ttl is how
+// long nobody leads after a leader has died. New does no I/O; the error says which argument is wrong.
 //
 // opts are those of the lock: [redlock.WithOwner] is what observers are told, [redlock.WithStopTime] is for work that
 // takes time to stop, [redlock.WithWait] limits how long Campaign waits. There is always a fence, and neither a
@@ -42,7 +42,7 @@ func New(r *redlock.Redlock, name string, ttl time.Duration, opts ...redlock.Opt
 	return e, nil
 }
 
-// Campaign waits until this process is elected, for as long as it takes, also while no quorum of nodes answers. The
+// Campaign waits until this process is elected, for as long as it takes, even while no quorum of nodes answers. The
 // term is extended until Resign, or until ctx ends: to limit the wait alone, use [redlock.WithWait].
 //
 // An error matches [redlock.ErrNotAcquired], as those of [redlock.Redlock.Lock]. It matches ErrAlreadyHeld if this
@@ -52,7 +52,7 @@ func (e *Election) Campaign(ctx context.Context) (*Term, error) {
 		return nil, e.refused(errors.New("another Campaign of this Election is under way"))
 	}
 	defer e.standing.Unlock()
-	if e.IsLeader() { // It would wait for itself.
+	if e.IsLeader() { // The call would wait for itself.
 		return nil, e.refused(redlock.ErrAlreadyHeld)
 	}
 	lock, err := e.r.Lock(ctx, []string{e.name}, e.ttl, e.opts...)
@@ -60,7 +60,7 @@ func (e *Election) Campaign(ctx context.Context) (*Term, error) {
 		return nil, err
 	}
 	t := &Term{lock, lock.KeepAlive(ctx)}
-	if err = t.Err(); err != nil { // ctx or the Redlock ended as the lock was got.
+	if err = t.Err(); err != nil { // ctx or the Redlock ended as the lock was acquired.
 		_ = t.Resign(ctx)
 		return nil, e.refused(err)
 	}
@@ -72,8 +72,8 @@ func (e *Election) refused(why error) error {
 	return fmt.Errorf("election %q: %w: %w", e.name, redlock.ErrNotAcquired, why)
 }
 
-// IsLeader says whether this Election leads, by this process's clocks: never two at a time. It asks no node. A yes may
-// be out of date when it is returned, as with every lease: work belongs under the term's context.
+// IsLeader reports whether this Election leads, by this process's clocks: never two at a time. It asks no node. A yes
+// may be out of date when it is returned, as with every lease: work belongs under the term's context.
 func (e *Election) IsLeader() bool {
 	t := e.last.Load()
 	return t != nil && t.Err() == nil

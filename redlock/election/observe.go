@@ -33,7 +33,7 @@ func (e *Election) Leader(ctx context.Context) (Leader, error) {
 		}
 	}
 	if most+silent < in.Need {
-		return Leader{}, nil // Whatever the silent ones have.
+		return Leader{}, nil // Whatever the silent nodes have.
 	}
 	return Leader{}, fmt.Errorf("election %q: %w: %d of %d nodes answered, which does not tell who leads",
 		e.name, redlock.ErrNoQuorum, len(in.Nodes)-silent, len(in.Nodes))
@@ -62,7 +62,7 @@ func (e *Election) Observe(ctx context.Context) iter.Seq2[Leader, error] {
 			}
 			select {
 			case <-time.After(min(e.ttl/3, time.Second)):
-			case <-ctx.Done(): // Which the next look says.
+			case <-ctx.Done(): // The next look returns its error.
 			}
 		}
 	}

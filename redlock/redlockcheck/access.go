@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// acl finds what the connection's user may not do.
+// acl finds out which rights the connection's user lacks.
 func (s *survey) acl(f *facts) Finding {
 	var missing []denial
 	verdict := Warning
@@ -31,7 +31,7 @@ func (s *survey) acl(f *facts) Finding {
 		return amiss(Unfit, s.otherPrefix(), "locks do not work: the server refuses a key outside of those of the library (%s)", words(f.outside))
 	case s.Quarantine > 0 && f.info["run_id"] == "" && f.infoErr != nil:
 		return amiss(Unfit, remedy("info", f.infoErr, "use a server that tells it"), "quarantine needs INFO: %s", words(f.infoErr.Error()))
-	case !f.probed && len(f.denials) > 0: // For what state the server is in.
+	case !f.probed && len(f.denials) > 0: // They are due to the server's state.
 		return unknown(errors.New(f.denials[0].says), "Check again when the server accepts commands")
 	case !f.probed:
 		return unknown(errors.New("the probe's answer is not understood"), "Compare the rights with those in docs/operations.md")
@@ -40,7 +40,7 @@ func (s *survey) acl(f *facts) Finding {
 	}
 }
 
-// otherKeys says that the user may use other keys than those of the library.
+// otherKeys reports that the user may only use other keys than the library's.
 func (s *survey) otherKeys(says string) Finding {
 	which := "without a prefix"
 	if s.Prefix != "" {
@@ -49,8 +49,8 @@ func (s *survey) otherKeys(says string) Finding {
 	return amiss(Unfit, s.otherPrefix(), "locks do not work: the user may not use keys %s (%s)", which, words(says))
 }
 
-// otherPrefix is the advice where the user's keys are not those of the prefix. That is more often the
-// prefix's fault than the user's, and rights to all keys are no remedy.
+// otherPrefix returns the advice if the user's keys are not those of the prefix. That is more often the prefix's fault
+// than the user's, and rights to all keys are no remedy.
 func (s *survey) otherPrefix() string {
 	const advice = "Give the prefix that the user's keys begin with (WithPrefix, --prefix)"
 	if s.Prefix == "" {
@@ -59,7 +59,7 @@ func (s *survey) otherPrefix() string {
 	return advice + ", or grant the keys ~" + s.Prefix + "*"
 }
 
-// lacking says what is refused or unknown, and what for: locks, or only waiting.
+// lacking reports which commands are refused or unknown, and what that costs: locks, or only waiting.
 func (s *survey) lacking(v Verdict, missing []denial) Finding {
 	what := "locks do not work"
 	if v == Warning {
@@ -89,7 +89,7 @@ func (s *survey) lacking(v Verdict, missing []denial) Finding {
 	return amiss(v, strings.Join(advice, ". "), "%s: the server %s", what, strings.Join(texts, ", and "))
 }
 
-// grant is the advice where the user lacks rights.
+// grant returns the advice if the user lacks rights.
 func (s *survey) grant(rights []string) string {
 	advice := "Grant +" + strings.Join(rights, " +")
 	if slices.Contains(rights, "publish") || slices.Contains(rights, "subscribe") {
@@ -98,13 +98,13 @@ func (s *survey) grant(rights []string) string {
 	return advice
 }
 
-// restore is the advice where the server does not know commands, whoever asks: they were renamed or disabled
-// in its configuration, or it is too old, or no Redis at all. Its answer is the same for all of these.
+// restore returns the advice if the server knows commands from nobody: they were renamed or disabled in its
+// configuration, or it is too old, or no Redis at all. Its answer is the same for all of these.
 func restore(rights []string, otherwise string) string {
 	return "No right helps: have the server know " + commands(rights) + " by that name (no rename-command), or " + otherwise
 }
 
-// remedy is the advice about one command that the server did not carry out.
+// remedy returns the advice about one command that the server did not carry out.
 func remedy(right string, err error, otherwise string) string {
 	if err != nil && isUnknown(err.Error()) {
 		return restore([]string{right}, otherwise)
@@ -112,7 +112,7 @@ func remedy(right string, err error, otherwise string) string {
 	return "Grant the right +" + right + ", or " + otherwise
 }
 
-// commands names those of some rights.
+// commands returns the names of the commands of some rights.
 func commands(rights []string) string {
 	return strings.ToUpper(strings.ReplaceAll(strings.Join(rights, ", "), "|", " "))
 }

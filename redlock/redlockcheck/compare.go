@@ -12,7 +12,7 @@ import (
 	"github.com/seed6c881748/redlock/redlock"
 )
 
-// What shows only when nodes are compared.
+// Findings that only a comparison of nodes shows.
 
 func (s *survey) nodeCount() Finding {
 	const advice = "Use three or five nodes that fail independently"
@@ -26,7 +26,8 @@ func (s *survey) nodeCount() Finding {
 	}
 }
 
-// setDifferences finds clients that use the nodes now, and others. That two are one server, sameServer finds.
+// setDifferences finds clients that use these nodes now, and others as well. sameServer finds two nodes that are one
+// server.
 func (s *survey) setDifferences() (found []Finding) {
 	names, answers := make([]string, len(s.nodes)), make([]string, len(s.nodes))
 	for i := range s.nodes {
@@ -77,28 +78,27 @@ func (s *survey) sameServer(f *facts) Finding {
 	return amiss(Unfit, "Give each server once, and one that fails independently instead", "it is %s, and votes more than once", is)
 }
 
-// Clocks are compared with the median of all that could be read, this client's included:
-// one that is wrong does not put the blame on those that are right.
+// Clocks are compared with the median of all that could be read, this client's included: a wrong one then does not put
+// the blame on the right ones.
 
 const (
-	// maxClockApart and maxClientApart are how far from the median a node's clock and the
-	// client's may be, beyond what the round trips leave open. Clocks that are synchronised
-	// differ by milliseconds. A constant difference does no harm to exclusion; but a clock
-	// that nobody has set may be stepped by whoever notices, and that does. With fencing
+	// maxClockApart and maxClientApart are how far from the median a node's clock and the client's may be, beyond the
+	// uncertainty of the round trips. Synchronised clocks differ by milliseconds. A constant difference does not harm
+	// exclusion. But a clock that nobody has set may be stepped when somebody notices, and a step does. With fencing,
 	// nodes ignore proposals of a client more than one second ahead of them.
 	maxClockApart  = 500 * time.Millisecond
 	maxClientApart = time.Second
 )
 
-// A clock is one that was read from here: it is ahead of ours by offset ± bound.
+// A clock is a clock that was read from here: it is ahead of ours by offset ± bound.
 type clock struct{ offset, bound time.Duration }
 
-// apart reports whether two clocks differ by more than limit for certain.
+// apart reports whether two clocks certainly differ by more than limit.
 func (c clock) apart(d clock, limit time.Duration) bool {
 	return (c.offset-d.offset).Abs()-c.bound-d.bound > limit
 }
 
-// than says how far c is ahead of d, or behind it.
+// than returns how far c is ahead of d, or behind it, as text.
 func (c clock) than(d clock) string {
 	if c.offset < d.offset {
 		return brief.Duration(d.offset-c.offset) + " behind"
@@ -110,7 +110,7 @@ func (f *facts) clock() (clock, bool) {
 	return clock{f.offset, f.rtt / 2}, f.down == nil && f.timeErr == nil && f.rtt > 0
 }
 
-// medianClock is the middle one of all clocks, or between the two in the middle.
+// medianClock returns the middle one of all clocks, or the mean of the two in the middle.
 func (s *survey) medianClock() clock {
 	clocks := []clock{{}} // The client's.
 	for i := range s.nodes {

@@ -11,9 +11,9 @@ import (
 	"github.com/seed6c881748/redlock/internal/brief"
 )
 
-// From facts to findings. Nothing here does any I/O.
+// This file turns facts into findings, without any I/O.
 
-// checks are those of a node, in the order of the report. One that does not apply finds Finding{}.
+// checks are the checks of a node, in the order of the report. A check that does not apply finds Finding{}.
 var checks = []struct {
 	name string
 	find func(*survey, *facts) Finding
@@ -38,7 +38,7 @@ var checks = []struct {
 	{"quarantine", (*survey).quarantine},
 }
 
-// report says what was found, by what was read of the nodes.
+// report returns the findings by the facts about the nodes.
 func (s *survey) report() Report {
 	var r Report
 	add := func(node, check string, found Finding) {
@@ -82,7 +82,7 @@ func fine(format string, args ...any) Finding {
 	return Finding{Verdict: OK, Text: fmt.Sprintf(format, args...)}
 }
 
-// amiss formats the text only: the advice comes before it.
+// amiss returns a finding. Only its text is formatted, so the advice comes first.
 func amiss(v Verdict, advice, format string, args ...any) Finding {
 	return Finding{Verdict: v, Text: fmt.Sprintf(format, args...), Advice: advice}
 }
@@ -91,7 +91,7 @@ func unknown(why error, advice string) Finding {
 	return Finding{Verdict: Unknown, Text: words(why.Error()), Advice: advice}
 }
 
-// unread is the finding of a check that needs a field of INFO which is missing.
+// unread returns the finding of a check that needs a missing field of INFO.
 func (f *facts) unread(field string) Finding {
 	if f.infoErr != nil {
 		return unknown(f.infoErr, remedy("info", f.infoErr, "look at the server's settings by other means"))
@@ -99,7 +99,7 @@ func (f *facts) unread(field string) Finding {
 	return unknown(errors.New("INFO does not tell "+field), "Look at the server's settings by other means")
 }
 
-// words is a text of the server's, or an error with one, as it may be shown.
+// words returns a server's text, or an error with one, in the form in which it may be shown.
 func words(s string) string {
 	const most = 200
 	s = strings.TrimPrefix(s, "redlock: ")

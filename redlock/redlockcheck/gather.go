@@ -16,22 +16,20 @@ import (
 )
 
 const (
-	// minLimit is the least time in which one node is asked, and maxTrips how many node
-	// timeouts it may take otherwise: it has to get through where a round trip takes
-	// longer than the node timeout, to say so.
+	// minLimit is the least time for the questions to one node, and maxTrips how many node timeouts they may take
+	// otherwise: they must get through if a round trip takes longer than the node timeout, to report that.
 	minLimit = time.Second
 	maxTrips = 8
 
-	// maxSamples is how often the clock is read: the shortest round trip tells most.
+	// maxSamples is how often the clock is read: the shortest round trip is the most accurate.
 	maxSamples = 5
 )
 
-// facts are what was read of one node. What was not read is empty, with the reason
-// in the error beside it.
+// facts are what was read of one node. A field that was not read is empty, and the error beside it says why.
 type facts struct {
 	node string
 
-	down  error // why it could not be asked; nothing else is known then
+	down  error // why the node could not be asked; nothing else is known then
 	spent bool  // all connections that its pool may have were in use
 
 	info     conn.Info
@@ -46,24 +44,24 @@ type facts struct {
 
 	defaults    map[string]string // what ACL GETUSER says of the default user
 	defaultsErr error
-	issued      *x509.Certificate // of those that it shows, the one that ends first; nil: without TLS, or not known
+	issued      *x509.Certificate // the first to expire of those that it shows; nil: without TLS, or unknown
 
-	timeoutSetting string // timeout: after how many seconds it closes an idle connection
+	timeoutSetting string // after how many seconds the server closes an idle connection
 	timeoutErr     error
 
 	rtt     time.Duration // the shortest round trip
-	offset  time.Duration // of its clock against ours, ± rtt/2; see timeErr
+	offset  time.Duration // how far its clock is ahead of ours, ± rtt/2; see timeErr
 	timeErr error
 	probed  bool     // the probe has run
-	denials []denial // of what the library needs
+	denials []denial // the commands that the library needs and was denied
 	outside string   // why a key outside the reserved key space is refused; empty: it is not
 
 	undeclaredKeys string // why scripts may use no key that they were not given; empty: they may
 
-	marker    string // the quarantine's, as it is stored; empty: there is none
+	marker    string // the quarantine's marker as it is stored; empty: there is none
 	markerErr error
 
-	sets string // of its clients: what it has answered to sets.Question
+	sets string // the node's answer to sets.Question
 }
 
 // gather asks one node.
@@ -73,7 +71,7 @@ func (s *survey) gather(ctx context.Context, n redlock.Node) facts {
 	defer cancel()
 	source := conn.NewSource(n.Pool)
 	f := facts{node: n.Name, spent: source.IsSpent()}
-	borrowing, stop := context.WithTimeout(ctx, limit/2) // So that time remains for answers.
+	borrowing, stop := context.WithTimeout(ctx, limit/2) // The rest of the time is for answers.
 	defer stop()
 	w, err := source.Borrow(borrowing)
 	if err != nil && borrowing.Err() != nil {
@@ -85,7 +83,7 @@ func (s *survey) gather(ctx context.Context, n redlock.Node) facts {
 	}
 	unwatch := context.AfterFunc(ctx, w.Abort)
 	defer func() {
-		// Aborted in any case: it is subscribed, and of no use to its pool.
+		// Always aborted: the connection is subscribed, and of no use to its pool.
 		unwatch()
 		w.Abort()
 		w.GiveBack()
@@ -102,28 +100,27 @@ func (s *survey) gather(ctx context.Context, n redlock.Node) facts {
 		if !answers[0].IsNull() {
 			f.marker, f.markerErr = answers[0].Text()
 		}
-		f.sets, _ = answers[1].Text() // Whoever hides it has an error, or nothing.
+		f.sets, _ = answers[1].Text() // It is empty if the server refuses.
 	}
 	f.undeclared(q, s.key())
-	// As a resource's could be, and none is: it ends with 128 random bits. To lock a
-	// resource of the user's instead would be to get in somebody's way.
+	// The key is like a resource's, but ends with 128 random bits, so nobody uses it. Locking one of the user's
+	// resources instead would get in somebody's way.
 	f.rights(q, s.key(), s.channel(), s.Prefix+"redlock-check:"+tokens.New())
 	f.down = q.broken
 	return f
 }
 
-// questions asks on a borrowed connection until it breaks.
+// questions asks questions on a borrowed connection until it breaks.
 type questions struct {
 	ctx    context.Context //nolint:containedctx // It bounds the questions, and lives as long.
 	wire   *conn.Wire
-	broken error // the connection is of no use any more
+	broken error // why the connection is of no use any more
 }
 
 // errNoReply is the error of a connection on which no reply has come for as long as a node may be asked.
 var errNoReply = errors.New("no reply in time")
 
-// ask sends the commands together. There are as many answers, unless the
-// connection breaks: then none.
+// ask sends the commands together. It returns as many answers, or none if the connection breaks.
 func (q *questions) ask(commands ...[]any) []conn.Answer {
 	if q.broken == nil {
 		q.broken = q.wire.SendAll(commands)
@@ -133,7 +130,7 @@ func (q *questions) ask(commands ...[]any) []conn.Answer {
 	}
 	answers := make([]conn.Answer, len(commands))
 	for i := range answers {
-		reply, err := q.wire.Receive(0) // It is aborted when ctx ends, and not before.
+		reply, err := q.wire.Receive(0) // The end of ctx aborts it.
 		if err != nil && !conn.IsReply(err) {
 			if q.ctx.Err() != nil {
 				err = errNoReply
@@ -146,8 +143,7 @@ func (q *questions) ask(commands ...[]any) []conn.Answer {
 	return answers
 }
 
-// timing measures the round trip and the clock: a few times, but not for much longer
-// than the node timeout.
+// timing measures the round trip and the clock a few times, but not for much longer than the node timeout.
 func (f *facts) timing(q *questions, nodeTimeout time.Duration) {
 	began := time.Now()
 	for i := 0; i < maxSamples && (i == 0 || time.Since(began) < nodeTimeout); i++ {
@@ -199,7 +195,7 @@ func (f *facts) configuration(q *questions) {
 		[]any{"CONFIG", "GET", "appendfsync"},
 		[]any{"CONFIG", "GET", "no-appendfsync-on-rewrite"},
 		[]any{"CONFIG", "GET", "timeout"},
-		[]any{"INFO", "server"}, // The right to which may be all that is granted.
+		[]any{"INFO", "server"}, // This may be all of INFO that is granted.
 		[]any{"CONFIG", "GET", "save"},
 		[]any{"CONFIG", "GET", "protected-mode"},
 		[]any{"ACL", "GETUSER", "default"},

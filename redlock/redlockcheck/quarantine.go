@@ -11,8 +11,8 @@ import (
 // useQuarantine is part of an advice: the option, of the library and of the tool.
 const useQuarantine = "use quarantine (WithQuarantine, --quarantine)"
 
-// quarantine says whether the node may vote, by its marker. Without quarantine it finds something
-// only if others have it.
+// quarantine reports whether the node may vote, by its marker. Without quarantine it finds something only if other
+// clients have it.
 func (s *survey) quarantine(f *facts) Finding {
 	m := quarantine.ParseMarker(f.marker)
 	of, n := m.Sizes(), len(s.nodes)

@@ -7,11 +7,11 @@ import (
 	"github.com/seed6c881748/redlock/internal/conn"
 )
 
-// slowShare is the share of the node timeout that a round trip may take: that
-// leaves room for a connection to be made, and for what is slower than the best.
+// slowShare is the divisor of the node timeout that bounds a good round trip. That leaves room for a connection to be
+// made, and for slower round trips.
 const slowShare = 4
 
-// reachable tells a node that does not answer from one that is too slow to be asked everything.
+// reachable distinguishes a node that does not answer from one that is too slow for all the questions.
 func (s *survey) reachable(f *facts) Finding {
 	switch {
 	case f.down == nil:

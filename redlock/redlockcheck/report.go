@@ -80,7 +80,7 @@ func (n NodeReport) String() string {
 	if n.ClockBound > 0 {
 		sign := "+"
 		if n.ClockOffset < 0 {
-			sign = "" // It has its own.
+			sign = "" // A negative one has its sign.
 		}
 		parts = append(parts, fmt.Sprintf("clock %s%s ± %s,", sign, brief.Duration(n.ClockOffset), brief.Duration(n.ClockBound)))
 	}
@@ -123,8 +123,8 @@ func (r Report) String() string {
 	return b.String()
 }
 
-// write lists what is not ok about a node. What is unknown for the same reason, as
-// most checks are where INFO is forbidden, is one line.
+// write lists the findings about a node that are not ok. Checks that are unknown for the same reason, as most are where
+// INFO is forbidden, share a line.
 func (r Report) write(b *strings.Builder, node string) {
 	unknown := make(map[string]int) // by text: which of lines
 	var lines []Finding

@@ -10,11 +10,11 @@ import (
 	"github.com/seed6c881748/redlock/internal/node"
 )
 
-// What the library needs is tried out: a server that forbids a command may forbid
-// as well to ask what is forbidden, and an ACL is not the only thing in the way of a write.
+// The commands that the library needs are tried out: a server that forbids a command may also forbid to ask what is
+// forbidden, and an ACL is not the only thing that can prevent a write.
 
-// All commands that are tried, as an ACL names them. Without lockRights locks do not work;
-// without waitRights those that wait for one poll.
+// All commands that are tried, by their names in an ACL. Without lockRights locks do not work; without waitRights
+// waiters poll.
 var (
 	lockRights = []string{"evalsha", "eval", "script|load", "get", "set", "del", "pttl", "pexpire"}
 	waitRights = []string{"exists", "time", "zadd", "zrem", "zcard", "zpopmin", "publish", "subscribe"}
@@ -26,32 +26,30 @@ var probeText string
 //go:embed undeclared.lua
 var undeclaredText string
 
-// The scripts that are tried. Their files say what they are given and what they answer.
+// The scripts that are tried. Their files say what their arguments and answers are.
 var (
 	probe      = node.NewScript("probe", node.Code(probeText), nil)
 	undeclared = node.NewScript("undeclared", node.Code(undeclaredText), nil)
 )
 
-// A denial is a command that the server does not run for this client, as an ACL
-// names it, and what it says.
+// A denial is a command that the server does not run for this client, by its name in an ACL, and the server's answer.
 type denial struct {
 	right, says string
 }
 
-// passingRE finds the errors of a server that refuses commands for what state it is
-// in, not for who asks.
+// passingRE matches the errors of a server that refuses commands because of its state, not because of who asks.
 var passingRE = regexp.MustCompile(
 	`\b(OOM|READONLY|MISCONF|NOREPLICAS|CLUSTERDOWN|MOVED|LOADING|BUSY|MASTERDOWN)\b`)
 
-// keyRE finds the errors about a key that the user may not use, whatever the command.
+// keyRE matches the errors about a key that the user may not use, whatever the command.
 var keyRE = regexp.MustCompile(`(?i)permissions? to access (a|one of the) keys?\b|can't access at least one of the keys`)
 
-// unknownRE finds the errors about a command that the server does not know, also of a script's.
+// unknownRE matches the errors about a command that the server does not know, in a script as well.
 var unknownRE = regexp.MustCompile(`(?i)\bunknown (\w+ )?(sub)?command\b`)
 
 func isUnknown(says string) bool { return unknownRE.MatchString(says) }
 
-// isRight reports whether the server has refused a command for who asks.
+// isRight reports whether the server has refused a command because of who asks.
 func isRight(err error) bool { return err != nil && strings.Contains(err.Error(), "NOPERM") }
 
 func (d denial) isPassing() bool { return passingRE.MatchString(d.says) }
@@ -93,8 +91,7 @@ func (f *facts) rights(q *questions, key, channel, resourceKey string) {
 	}
 }
 
-// denied is the denial of a command, if it was refused. An unknown script is none: to load
-// it was refused.
+// denied returns the denial of a command, if it was refused. An unknown script is no denial: loading it was refused.
 func denied(right string, a conn.Answer) []denial {
 	if a.Err == nil || strings.HasPrefix(a.Err.Error(), "NOSCRIPT") {
 		return nil
@@ -102,7 +99,7 @@ func denied(right string, a conn.Answer) []denial {
 	return []denial{{right, a.Err.Error()}}
 }
 
-// probed reads the answer of the probe, and says whether that is what it is.
+// probed reads the answer of the probe, and reports whether it is one.
 func probed(a conn.Answer) (failed []denial, ok bool) {
 	list, err := a.Texts()
 	for i := 0; i+1 < len(list); i += 2 {
@@ -111,9 +108,9 @@ func probed(a conn.Answer) (failed []denial, ok bool) {
 	return failed, err == nil
 }
 
-// undeclared finds out why a script may use no key that it was not given. Those of lines do, see
-// internal/lines, and some servers that are like Redis refuse it, Dragonfly for one. What refuses the
-// script itself is in the way of more than lines, and other checks say so.
+// undeclared finds out why a script may use no key that it was not given. Scripts of lines do so, see internal/lines,
+// and some servers that resemble Redis, such as Dragonfly, refuse it. An error that refuses the script itself affects
+// more than lines, and other checks report it.
 func (f *facts) undeclared(q *questions, key string) {
 	if answers := q.ask([]any{"EVAL", undeclared.Source, 1, key}); answers != nil && !conn.IsReply(answers[0].Err) {
 		f.undeclaredKeys, _ = answers[0].Text()

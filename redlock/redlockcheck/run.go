@@ -45,18 +45,18 @@ func Run(ctx context.Context, nodes []redlock.Node, opts ...redlock.Option) (Rep
 	return s.report(), nil
 }
 
-// A survey is what the findings depend on.
+// A survey is everything that the findings depend on.
 type survey struct {
 	settings.Settings
 
 	nodes []facts
 }
 
-// key is one that the check may set and delete.
+// key returns a key that the check may set and delete.
 func (s *survey) key() string { return s.Space + "check" }
 
-// channel is one that nobody listens on.
+// channel returns a channel that nobody listens on.
 func (s *survey) channel() string { return s.Space + lines.ChannelMark + "check" }
 
-// marker is where a node stores its quarantine, also if this client has none.
+// marker returns the key of a node's quarantine marker, even if this client has no quarantine.
 func (s *survey) marker() string { return s.Space + quarantine.Mark }

@@ -11,9 +11,9 @@ import (
 	"github.com/seed6c881748/redlock/internal/node"
 )
 
-// What a server says of itself: what it is, and how it is set up.
+// What a server says about itself: its product, and its settings.
 
-// product is who made the server, and its version there.
+// product returns who made the server, and its version.
 func (f *facts) product() (name, version string) {
 	for _, p := range []struct{ field, name string }{
 		{"valkey_version", "Valkey"}, {"dragonfly_version", "Dragonfly"}, {"redis_version", "Redis"},
@@ -57,10 +57,10 @@ func (s *survey) role(f *facts) Finding {
 	}
 }
 
-// cluster is about what moves keys, or has none. A node of a Redis Cluster as one of several would vote
-// twice after a failover. As the only one it may do, if all keys of a script are in one slot.
+// cluster is about servers that move keys, or have none. A node of a Redis Cluster that is one of several nodes would
+// vote twice after a failover. As the only node it is usable if all keys of a script are in one slot.
 func (s *survey) cluster(f *facts) Finding {
-	mode := cmp.Or(f.info["redis_mode"], f.info["server_mode"]) // The latter is Valkey's.
+	mode := cmp.Or(f.info["redis_mode"], f.info["server_mode"]) // The second field is Valkey's.
 	enabled := f.info["cluster_enabled"]
 	const advice = "Use masters of their own, outside of Redis Cluster and Sentinel"
 	switch {
@@ -99,7 +99,7 @@ func (s *survey) eviction(f *facts) Finding {
 		return f.unread("maxmemory_policy")
 	case policy == "noeviction":
 		return fine("maxmemory-policy is noeviction")
-	case limit == 0: // Or INFO does not tell.
+	case limit == 0: // Or INFO does not say.
 		return amiss(Warning, advice, "maxmemory-policy is %s, which evicts locks as soon as there is a maxmemory", words(policy))
 	default:
 		return amiss(Unfit, advice, "maxmemory-policy is %s, which evicts locks when memory is short", words(policy))
@@ -152,16 +152,16 @@ func (s *survey) persistence(f *facts) Finding {
 	return found
 }
 
-// leastTimeout is the least `timeout` of a server that does not close connections which
-// are fine: a PING is sent when one has been idle for node.IdlePing, and may be late by as much.
+// leastTimeout is the least `timeout` with which a server does not close healthy connections: a PING is sent when one
+// has been idle for node.IdlePing, and may be late by as much.
 const leastTimeout = 2 * node.IdlePing
 
-// timeout looks at the setting of that name: idle for so long, a connection is closed.
+// timeout looks at the setting of that name, after which a server closes an idle connection.
 func (s *survey) timeout(f *facts) Finding {
 	const advice = "Set timeout 0, or 30 and more"
 	seconds, err := strconv.ParseInt(f.timeoutSetting, 10, 64)
 	switch {
-	case isRight(f.timeoutErr): // No locks are lost by it.
+	case isRight(f.timeoutErr): // That loses no locks.
 		return fine("this user may not see its timeout; a connection that it closes is made again")
 	case f.timeoutErr != nil:
 		return unknown(f.timeoutErr, "Make sure that the server's timeout is 0, or 30 and more")
@@ -176,15 +176,15 @@ func (s *survey) timeout(f *facts) Finding {
 	}
 }
 
-// defaultUser looks at the user as which a server loads its append-only file, also if nobody may log in as it. What
-// it may not do is discarded then, if a script has written it in more than one command.
+// defaultUser looks at the user as which a server loads its append-only file, even if nobody may log in as that user. A
+// script's writes that this user may not make are then discarded, if the script made more than one.
 func (s *survey) defaultUser(f *facts) Finding {
 	u := f.defaults
 	all := strings.HasPrefix(u["commands"], "+@all") && (strings.Contains(u["keys"], "~*") || u["keys"] == "[*]") // 6 has a list.
 	open := strings.Contains(u["flags"], "nopass") && !strings.Contains(u["flags"], "off")
 	loads := f.info["aof_enabled"] == "1" && s.Quarantine == 0
 	switch {
-	case f.defaultsErr != nil && (isUnknown(f.defaultsErr.Error()) || !loads): // It has no users, or nothing is lost by them.
+	case f.defaultsErr != nil && (isUnknown(f.defaultsErr.Error()) || !loads): // It has no users, or they lose nothing.
 		return Finding{}
 	case f.defaultsErr != nil:
 		return unknown(f.defaultsErr, "Make sure, with a user who may +acl|getuser, that the default user has all rights, also if it is off")
@@ -199,7 +199,8 @@ func (s *survey) defaultUser(f *facts) Finding {
 	}
 }
 
-// snapshots are of no use beside an append-only file. Where they are all that is kept, check persistence is about them.
+// snapshots finds snapshots beside an append-only file, where they are of no use. If only snapshots are kept, check
+// persistence is about them.
 func (s *survey) snapshots(f *facts) Finding {
 	switch {
 	case f.info["aof_enabled"] != "1" || f.fsyncErr != nil:
@@ -211,7 +212,7 @@ func (s *survey) snapshots(f *facts) Finding {
 	}
 }
 
-// certificate finds one that nobody has renewed. Who renews by a machine does so when a third is left.
+// certificate finds a certificate that nobody has renewed. Automatic renewal comes when a third of its life is left.
 func (s *survey) certificate(f *facts) Finding {
 	if f.issued == nil {
 		return Finding{}

@@ -7,7 +7,7 @@ import (
 	"github.com/seed6c881748/redlock/redlock"
 )
 
-// eventOf is the event as the page shows it.
+// eventOf returns the event in the form that the page shows.
 func eventOf(e *redlock.Event) Event {
 	v := Event{
 		Time: e.Time.Round(0), Kind: string(e.Kind), Level: "info", Node: e.Node, Resources: listed(e.Resources), Names: len(e.Resources), Owner: e.Owner,
@@ -22,7 +22,7 @@ func eventOf(e *redlock.Event) Event {
 	return v
 }
 
-// note is what an event's own fields say.
+// note returns a text about an event's own fields.
 func note(e *redlock.Event) string {
 	switch e.Kind {
 	case redlock.EventNodeCleaned:
@@ -34,8 +34,7 @@ func note(e *redlock.Event) string {
 	}
 }
 
-// isWarning reports whether somebody should look: not where all is well again, nor where an end was
-// meant.
+// isWarning reports whether somebody should look at the event: not if all is well again, nor if an end was intended.
 func isWarning(e *redlock.Event) bool {
 	switch e.Kind {
 	case redlock.EventNodeUp, redlock.EventNodeCleaned, redlock.EventSetsAgree:

@@ -14,8 +14,8 @@ import (
 //go:embed page.html
 var page []byte
 
-// security is what the page may load and who may show it: nothing but itself, and nobody in a frame.
-// Names of resources come from users; even if one got past the escaping, nothing could be sent away.
+// security says what the page may load and who may show it: nothing but itself, and nobody in a frame. Names of
+// resources come from users; even if one got past the escaping, nothing could be sent away.
 const security = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; " +
 	"img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
@@ -39,7 +39,7 @@ func Handler(r *redlock.Redlock, opts ...Option) http.Handler {
 
 type handler struct {
 	r     *redlock.Redlock
-	slots map[string]slot // by resource: those of the semaphores that are known
+	slots map[string]slot // by resource: the slots of the named semaphores
 }
 
 func (h handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
@@ -64,11 +64,11 @@ func (h handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 	head.Set("Content-Length", strconv.Itoa(len(body)))
 	if req.Method == http.MethodGet {
-		_, _ = w.Write(body) // Whoever asked has gone.
+		_, _ = w.Write(body) // An error means that the client has gone.
 	}
 }
 
-// shows sets what all answers have, and answers what is no question; false then.
+// shows sets the headers of all answers, and answers requests that are not a GET or HEAD; it returns false then.
 func shows(w http.ResponseWriter, req *http.Request) bool {
 	head := w.Header()
 	head.Set("Cache-Control", "no-store")
@@ -92,8 +92,7 @@ func wantsJSON(req *http.Request) bool {
 	return strings.Contains(accept, "application/json") && !strings.Contains(accept, "text/html")
 }
 
-// dataMark is where the page gets its first data: it is complete as soon as it is there, and a saved
-// copy stays readable.
+// dataMark is where the page gets its first data, so that it is complete at once, and a saved copy stays readable.
 var dataMark = []byte("/*DATA*/null")
 
 // withData returns the page with a state in it. json.Marshal escapes <, > and &, so that nothing
@@ -101,7 +100,7 @@ var dataMark = []byte("/*DATA*/null")
 func withData(s State) []byte {
 	data, err := json.Marshal(s)
 	if err != nil {
-		return page // It asks for them again.
+		return page // The page asks for the data again.
 	}
 	return bytes.Replace(page, dataMark, data, 1)
 }

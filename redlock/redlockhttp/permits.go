@@ -19,13 +19,13 @@ func WithSemaphores(names ...string) Option {
 	}
 }
 
-// A slot is what the state says of a permit beside its resource; the zero value of other locks.
+// A slot is what the state says about a permit beside its resource; the zero value for other locks.
 type slot struct {
 	semaphore string
 	number    *int
 }
 
-// slotOf returns the slot that the resources of a lock are.
+// slotOf returns the slot that the resources of a lock stand for.
 func (h handler) slotOf(resources []string) slot {
 	if len(resources) != 1 {
 		return slot{}

@@ -38,7 +38,7 @@ func Ready(r *redlock.Redlock) http.Handler {
 		w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 		w.WriteHeader(status)
 		if req.Method == http.MethodGet {
-			_, _ = w.Write([]byte(body)) // Whoever asked has gone.
+			_, _ = w.Write([]byte(body)) // An error means that the client has gone.
 		}
 	})
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/seed6c881748/redlock/redlock"
 )
 
-// maxListed is how many locks and waits are listed. More are counted only: a page that renews itself
-// each second must stay light where a process holds many thousands.
+// maxListed bounds how many locks and waits are listed; the rest are only counted. A page that renews itself each
+// second must stay light when a process holds many thousands.
 const maxListed = 500
 
 // maxNames is how many resources of one lock are listed, and maxName how many bytes of a name: there may
@@ -150,7 +150,7 @@ type Event struct {
 	Note      string    `json:"note,omitempty"`
 }
 
-// A query is what of the lists is asked for.
+// A query says what to list.
 type query struct {
 	filter string // locks and calls of which a resource or an owner has this in it, or whose holder it is
 	sort   string // of locks: "oldest", "name", or those that end soonest
@@ -182,7 +182,7 @@ func (h handler) look(q query) State {
 	s.Wrong = wrongOf(&s, now, stats.Sets, held, waiting, func(c redlock.WaitingCall) string { return h.slotOf(c.Resources).semaphore })
 	locks := slices.DeleteFunc(held, func(l redlock.HeldLock) bool { return !q.matches(l.Resources, l.Holder, l.Owner) })
 	switch q.sort {
-	case "oldest": // They are.
+	case "oldest": // They are in that order.
 	case "name":
 		slices.SortStableFunc(locks, func(a, b redlock.HeldLock) int { return slices.Compare(a.Resources, b.Resources) })
 	default:
@@ -209,7 +209,7 @@ func (h handler) look(q query) State {
 	return s
 }
 
-// listed are the names of resources that are shown.
+// listed returns the names of resources that are shown.
 func listed(resources []string) []string {
 	some := slices.Clone(resources[:min(len(resources), maxNames)])
 	for i, name := range some {

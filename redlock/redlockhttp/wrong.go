@@ -24,26 +24,26 @@ const (
 	docs = "https://github.com/seed6c881748/redlock/blob/main/docs/"
 
 	stuckAfter  = 5 * time.Minute  // a wait that is longer is shown, as RedlockHolderStuck alerts then
-	recent      = 15 * time.Minute // how long an event is among what is wrong
-	vanishedFor = 24 * time.Hour   // and keys that vanished: a second holder may have got in, which shows later
-	maxStuck    = 5                // resources that are waited for, the longest wait first; the others are counted
+	recent      = 15 * time.Minute // how long an event is shown as wrong
+	vanishedFor = 24 * time.Hour   // how long vanished keys are: a second holder may have got in, which shows later
+	maxStuck    = 5                // resources with waiters that are shown, the longest wait first; others are counted
 )
 
-// wrongs collects what is wrong. Whatever a query leaves out of the lists is in it.
+// wrongs collects what is wrong, even in what a query leaves out of the lists.
 type wrongs struct {
 	now   time.Time
 	all   []Wrong
 	nodes []Node
 	held  []redlock.HeldLock
 
-	differ bool // what differs now is said
+	differ bool // the present differences are among them
 }
 
 func (w *wrongs) say(level, text, next, see string) {
 	w.all = append(w.all, Wrong{level, text, next, docs + see})
 }
 
-// wrongOf says what is wrong, the worst first.
+// wrongOf returns what is wrong, the worst first.
 func wrongOf(s *State, now time.Time, sets []redlock.SetDifference, held []redlock.HeldLock, calls []redlock.WaitingCall, semaphore func(redlock.WaitingCall) string) []Wrong {
 	w := &wrongs{now: now, nodes: s.Nodes, held: held, all: []Wrong{}}
 	w.quorum(s.Need)
@@ -64,7 +64,7 @@ func wrongOf(s *State, now time.Time, sets []redlock.SetDifference, held []redlo
 	return w.all
 }
 
-// sets says whose set of nodes differs, each once.
+// sets adds the clients whose set of nodes differs, each once.
 func (w *wrongs) sets(all []redlock.SetDifference) {
 	w.differ = len(all) > 0
 	for _, d := range all {
@@ -76,7 +76,7 @@ func (w *wrongs) sets(all []redlock.SetDifference) {
 	}
 }
 
-// away is what a node that gives no votes does instead; "" if it does, or nobody has asked it yet.
+// away returns what a node that gives no votes does instead; "" if it votes, or nobody has asked it yet.
 func (n *Node) away() string {
 	switch n.State {
 	case "up", "connecting", "closed":
@@ -115,7 +115,7 @@ func (w *wrongs) quorum(need int) {
 	}
 }
 
-// node says what is wrong with a node.
+// node adds what is wrong with a node.
 func (w *wrongs) node(n *Node) {
 	what := n.Name + " " + n.away()
 	if n.Error != "" {
@@ -134,7 +134,7 @@ func (w *wrongs) node(n *Node) {
 	}
 }
 
-// nextOfDown reads what a server, or the way to it, has said.
+// nextOfDown returns the next step by what a server, or the way to it, has said.
 func nextOfDown(why string) string {
 	has := func(words ...string) bool {
 		return slices.ContainsFunc(words, func(word string) bool { return strings.Contains(why, word) })
@@ -200,7 +200,7 @@ func (w *wrongs) withoutQuorum(calls []redlock.WaitingCall) {
 	}
 }
 
-// vanished is one sentence for all nodes: a lock that somebody breaks is gone from each of them.
+// vanished adds one sentence for all nodes: a lock that somebody breaks is gone from each of them.
 func (w *wrongs) vanished() {
 	var lost []string
 	for i := range w.nodes {
@@ -217,7 +217,7 @@ func (w *wrongs) vanished() {
 	}
 }
 
-// stuck says who is waited for for long.
+// stuck adds the holders that others have long waited for.
 func (w *wrongs) stuck(calls []redlock.WaitingCall, semaphore func(redlock.WaitingCall) string) {
 	groups := make(map[string][]redlock.WaitingCall)
 	var order []string
@@ -231,7 +231,7 @@ func (w *wrongs) stuck(calls []redlock.WaitingCall, semaphore func(redlock.Waiti
 		}
 		groups[key] = append(groups[key], c)
 	}
-	order = slices.DeleteFunc(order, func(key string) bool { // That was said.
+	order = slices.DeleteFunc(order, func(key string) bool { // It was added before.
 		return slices.ContainsFunc(groups[key], func(c redlock.WaitingCall) bool { return errors.Is(c.Err, redlock.ErrNoQuorum) })
 	})
 	for _, key := range order[:min(len(order), maxStuck)] {
@@ -251,8 +251,8 @@ func (w *wrongs) stuck(calls []redlock.WaitingCall, semaphore func(redlock.Waiti
 	}
 }
 
-// holderOf says who has what calls wait for, as the one knows that has asked most often: those further back in the
-// line ask at first only, and what they know may be of long ago.
+// holderOf returns who has what calls wait for, by the call that has asked most often: calls further back in the line
+// ask only at first, and what they know may be old.
 func (w *wrongs) holderOf(calls []redlock.WaitingCall) string {
 	c := slices.MaxFunc(calls, func(a, b redlock.WaitingCall) int { return cmp.Compare(a.Attempts, b.Attempts) })
 	if c.Holder == "" {
@@ -271,7 +271,7 @@ func (w *wrongs) holderOf(calls []redlock.WaitingCall) string {
 	return text + " has held it" + since
 }
 
-// steps are the next steps for what has happened, by kind.
+// steps are the next steps after an event, by kind.
 var steps = map[string][2]string{
 	"node down":         {"It is back. Its server's log says whether that was a restart; if not, it was the network.", "telemetry.md#nodedown"},
 	"node unresponsive": {"It votes again. Look at what its server did then: SLOWLOG, its log, its memory.", "telemetry.md#nodedown"},
@@ -285,7 +285,7 @@ var steps = map[string][2]string{
 	"polling":           {"Waiters hear of no releases from this node, and ask again and again: look at the rights, and at the pool.", "operations.md#rights"},
 }
 
-// events says what has happened lately, and is not said otherwise.
+// events adds recent events that nothing else has reported.
 func (w *wrongs) events(latest []Event) {
 	now := make(map[string]string)
 	for i := range w.nodes {
@@ -324,7 +324,7 @@ func (w *wrongs) events(latest []Event) {
 	}
 }
 
-// clock is a time as the page shows it, with its day if that is not today.
+// clock returns a time in the form that the page shows, with its day if that is not today.
 func (w *wrongs) clock(t time.Time) string {
 	t = t.In(w.now.Location())
 	if t.Format(time.DateOnly) != w.now.Format(time.DateOnly) {
@@ -333,7 +333,7 @@ func (w *wrongs) clock(t time.Time) string {
 	return t.Format(time.TimeOnly)
 }
 
-// lasting is a duration as the page shows it.
+// lasting returns a duration in the form that the page shows.
 func lasting(d time.Duration) string {
 	switch d = max(d, 0); {
 	case d < time.Minute:
@@ -345,7 +345,7 @@ func lasting(d time.Duration) string {
 	}
 }
 
-// called names the resources of a lock, and not more of them than one reads.
+// called returns the names of a lock's resources, and not more of them than people read.
 func called(resources []string) string {
 	text := strings.Join(listed(resources[:min(len(resources), 3)]), ", ")
 	if more := len(resources) - 3; more > 0 {

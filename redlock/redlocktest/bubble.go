@@ -7,16 +7,16 @@ import (
 	"github.com/seed6c881748/redlock/redlock"
 )
 
-// bubbles is a Tracer that tells who has made a Cluster outside of a bubble and uses it inside. The
-// runtime would end the program, with a stack that leads to a channel deep in the library.
+// bubbles is a Tracer that reports the use in a bubble of a Cluster that was made outside. Without it, the runtime
+// would end the program, with a stack that leads to a channel deep in the library.
 //
-// Nothing tells whether a goroutine is in a bubble. But the clock of each begins in the year 2000,
-// which is long before any Cluster was made outside of one.
+// Nothing says whether a goroutine is in a bubble. But the clock of each begins in the year 2000, long before any
+// Cluster was made outside of one.
 type bubbles struct{ made time.Time } // by the wall clock
 
 const longBefore = 365 * 24 * time.Hour
 
-// check panics, on the goroutine of the caller, before it has done anything.
+// check panics, on the goroutine of the caller, before the call has done anything.
 func (b bubbles) check() {
 	if b.made.Sub(time.Now().Round(0)) > longBefore {
 		panic("redlocktest: the Cluster was made outside of the bubble that uses it: call New inside, with the T of the bubble")

@@ -12,8 +12,7 @@ import (
 	"github.com/seed6c881748/redlock/redlock"
 )
 
-// patience is how long a Cluster waits for what takes moments: in a bubble, of
-// its fake time.
+// patience is how long a Cluster waits for things that take moments: in a bubble, in fake time.
 const patience = 5 * time.Second
 
 // nodeTimeout is the node timeout of a Cluster's Redlocks, unless an option sets another one.
@@ -42,7 +41,7 @@ type Cluster struct {
 	made   bubbles
 
 	mu       sync.Mutex
-	redlocks []*redlock.Redlock // all that were made here
+	redlocks []*redlock.Redlock // all Redlocks that were made here
 	taken    int                // how often Take was called
 	stopped  []bool             // by node: StopMajority
 	slow     bool               // Slow was used since the last Recover
@@ -115,7 +114,7 @@ func (c *Cluster) Nodes() []redlock.Node {
 	return nodes
 }
 
-// need is the quorum.
+// need returns the quorum.
 func (c *Cluster) need() int { return len(c.nodes)/2 + 1 }
 
 // each calls fn for every Redlock that was made here, for all at once.
@@ -130,16 +129,15 @@ func (c *Cluster) each(fn func(r *redlock.Redlock)) {
 	wg.Wait()
 }
 
-// settle waits until the nodes have carried out what was sent to them before, as
-// far as they answer: a call returns as soon as a quorum has, and what it asked of
-// the other nodes is on the way. Requests to one node stay in order.
+// settle waits until the nodes that answer have carried out all earlier requests: a call returns as soon as a quorum
+// has answered, and its requests to the other nodes are still under way. Requests to one node stay in order.
 func (c *Cluster) settle() {
 	c.each(func(r *redlock.Redlock) { _, _ = r.Inspect(c.ctx, probe) })
 }
 
-// end closes the Redlocks; the nodes end after it.
+// end closes the Redlocks. The nodes end after it.
 func (c *Cluster) end() {
-	c.lift() // Or Close could not tell the nodes what to release.
+	c.lift() // Otherwise Close could not tell the nodes what to release.
 	ctx, cancel := context.WithTimeout(c.ctx, patience)
 	defer cancel()
 	c.each(func(r *redlock.Redlock) {
@@ -149,7 +147,7 @@ func (c *Cluster) end() {
 	})
 }
 
-// held is the part of the statistics that a failed Close is about.
+// held returns the part of the statistics that a failed Close is about.
 func held(r *redlock.Redlock) (s struct{ Held, Kept, Waiting int }) {
 	all := r.Stats()
 	s.Held, s.Kept, s.Waiting = all.Held, all.Kept, all.Waiting

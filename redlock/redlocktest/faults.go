@@ -43,7 +43,7 @@ func (c *Cluster) StopMajority() {
 //
 // A node that is slower than the node timeout (2 s by default) is like one that hangs: calls
 // fail with redlock.ErrNoQuorum. Messages on their way stay slow, even after another Slow;
-// Recover ends that, too.
+// Recover ends that as well.
 func (c *Cluster) Slow(d time.Duration) {
 	c.tb.Helper()
 	if d < 0 {
@@ -101,8 +101,7 @@ func (c *Cluster) lift() {
 	}
 }
 
-// reach waits until every node has answered r, and reports whether that was
-// before ctx ended.
+// reach waits until every node has answered r, and reports whether that happened before ctx ended.
 func reach(ctx context.Context, r *redlock.Redlock) bool {
 	for ctx.Err() == nil {
 		in, err := r.Inspect(ctx, probe)

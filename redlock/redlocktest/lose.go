@@ -19,13 +19,13 @@ import (
 func (c *Cluster) Lose(lock *redlock.Lock) {
 	c.tb.Helper()
 	if lock.Err() != nil {
-		return // What nodes show may be of whom it was passed on to, with WithTurn.
+		return // With WithTurn, the nodes' keys may belong to the next caller.
 	}
-	c.settle() // Or a node could store it yet.
+	c.settle() // Otherwise a node could still store it.
 	holder := lock.Holder()
-	c.remove(func(value string) bool { return tokens.Digest(value) == holder }) // Its Token may be no key's value.
-	// An extension asks the nodes, and finds nothing to extend. What is left of the
-	// validity is a ttl that was accepted for this lock before, or nearly.
+	c.remove(func(value string) bool { return tokens.Digest(value) == holder }) // With turns, Token is no key's value.
+	// An extension asks the nodes, and finds nothing to extend. Its ttl must be allowed: the lock has had a longer one
+	// before, or nearly.
 	ttl := max(time.Until(lock.Until()), time.Second)
 	err := lock.Extend(c.ctx, ttl)
 	switch {

@@ -39,13 +39,13 @@ func (c *Cluster) Take(resource string, ttl time.Duration) (release func()) {
 // no real time; elsewhere use a short ttl, or [Cluster.Lose].
 func (c *Cluster) Forget(resource string) {
 	c.tb.Helper()
-	c.settle() // Or a node could store it yet.
+	c.settle() // Otherwise a node could still store it.
 	for _, n := range c.nodes {
 		c.failed("Forget", n.Del(c.prefix+resource))
 	}
 }
 
-// remove deletes the keys of which is says so by their value, on every node.
+// remove deletes the keys with a value for which is returns true, on every node.
 func (c *Cluster) remove(is func(value string) bool) {
 	c.tb.Helper()
 	for _, n := range c.nodes {

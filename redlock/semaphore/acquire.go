@@ -15,7 +15,7 @@ import (
 // A caller is a call of Acquire that waits.
 type caller struct {
 	began  time.Time
-	served chan struct{} // closed once it has a permit or an error
+	served chan struct{} // closed once the caller has a permit or an error
 	permit *Permit
 	err    error
 }
@@ -41,7 +41,7 @@ func (s *Semaphore) Acquire(ctx context.Context) (*Permit, error) {
 	return p.use(), nil
 }
 
-// acquire is Acquire of a permit that nobody works under yet.
+// acquire is Acquire, but nobody works under its permit yet.
 func (s *Semaphore) acquire(ctx context.Context) (*Permit, error) {
 	if err := s.refuse(ctx); err != nil {
 		return nil, err
@@ -56,7 +56,7 @@ func (s *Semaphore) acquire(ctx context.Context) (*Permit, error) {
 	case <-c.served:
 	case <-ctx.Done():
 		s.mu.Lock()
-		if i := slices.Index(s.line, c); i >= 0 { // If not, it gets what was won for it, as a call of Lock would.
+		if i := slices.Index(s.line, c); i >= 0 { // If not, it was served, and returns that, as Lock would.
 			s.serve(i, nil, s.failed(ctx.Err(), s.search.last))
 		}
 		s.mu.Unlock()
@@ -64,7 +64,7 @@ func (s *Semaphore) acquire(ctx context.Context) (*Permit, error) {
 	return c.permit, c.err
 }
 
-// serve has the i-th in line return. The search ends with the last one. s.mu is held.
+// serve makes the i-th call in line return. The search ends with the last one. s.mu is held.
 func (s *Semaphore) serve(i int, p *Permit, err error) {
 	c := s.line[i]
 	s.line = slices.Delete(s.line, i, i+1)
@@ -107,7 +107,7 @@ func (s *Semaphore) TryAcquire(ctx context.Context) (*Permit, error) {
 	return nil, s.failed(err, nil)
 }
 
-// allTaken says that each slot was refused.
+// allTaken returns the text of an error: each slot was refused.
 func (s *Semaphore) allTaken() string {
 	if len(s.slots) == 1 {
 		return "the only permit is taken"
@@ -115,8 +115,7 @@ func (s *Semaphore) allTaken() string {
 	return fmt.Sprintf("all %d permits are taken", len(s.slots))
 }
 
-// tryAny tries to lock some slots at the same time. It returns with the first that it has, and gives
-// back others that it gets.
+// tryAny tries to lock some slots at the same time. It returns with the first that it gets, and gives back the others.
 func (s *Semaphore) tryAny(ctx context.Context, slots []int) (_ *Permit, err error) {
 	permits, refusals := make(chan *Permit, 1), make(chan error, len(slots))
 	var one atomic.Bool
@@ -147,7 +146,7 @@ func (s *Semaphore) tryAny(ctx context.Context, slots []int) (_ *Permit, err err
 	return nil, err
 }
 
-// refuse says why a call for a permit cannot begin, nil if it can.
+// refuse returns why a call for a permit cannot begin, nil if it can.
 func (s *Semaphore) refuse(ctx context.Context) error {
 	if s == nil || s.r == nil {
 		return acquireError{errZero}
@@ -176,13 +175,13 @@ func (e acquireError) Is(target error) bool { return target == redlock.ErrNotAcq
 
 func (e acquireError) Unwrap() error { return e.error }
 
-// failed returns the error of a call that ends because of cause. last is what a slot was refused with before
-// that, if there was one.
+// failed returns the error of a call that ends because of cause. last is the last refusal of a slot, nil if there was
+// none.
 func (s *Semaphore) failed(cause, last error) error {
 	if last == nil {
 		return acquireError{fmt.Errorf("semaphore %q: %w", s.name, cause)}
 	}
-	if e := (*redlock.QuorumError)(nil); errors.As(last, &e) { // It is what others were refused with, too.
+	if e := (*redlock.QuorumError)(nil); errors.As(last, &e) { // Other calls return it as well.
 		own := *e
 		own.Resources, own.Votes = slices.Clone(e.Resources), slices.Clone(e.Votes)
 		last = &own

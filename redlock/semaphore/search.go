@@ -11,7 +11,7 @@ import (
 	"github.com/seed6c881748/redlock/redlock"
 )
 
-// A search is a [waiting.Search] and its calls.
+// A search is a [waiting.Search] with its calls.
 type search struct {
 	ctx    context.Context //nolint:containedctx // It ends with the search, not with a call.
 	cancel context.CancelFunc
@@ -29,7 +29,7 @@ func (s *Semaphore) newSearch() *search {
 	return h
 }
 
-// ask has n more calls want a slot, as far as there are slots. s.mu is held.
+// ask makes n more calls want a slot, if there are slots left. s.mu is held.
 func (s *Semaphore) ask(n int) {
 	if s.search == nil {
 		s.search = s.newSearch()
@@ -39,7 +39,7 @@ func (s *Semaphore) ask(n int) {
 	}
 }
 
-// order returns the slots at random, but last those that this process holds.
+// order returns the slots at random, those that this process holds last.
 func (s *Semaphore) order() []int {
 	return waiting.Order(rand.Perm(len(s.slots)), func(slot int) bool {
 		l := s.won[slot].Load()
@@ -47,7 +47,7 @@ func (s *Semaphore) order() []int {
 	})
 }
 
-// widen has a search ask for more slots that goes on for a while.
+// widen makes a search that goes on for long ask for more slots.
 func (s *Semaphore) widen(h *search) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -70,8 +70,8 @@ func (s *Semaphore) refused(h *search, err error) {
 	}
 }
 
-// fetch gets a slot for whoever is first in line then. If nobody is, it gives the slot back; Close of the
-// Redlock waits for that.
+// fetch gets a slot for the first call in line. If there is none by then, it gives the slot back; Close of the Redlock
+// waits for that.
 func (s *Semaphore) fetch(h *search, slot int) {
 	defer settings.Enter(s.r)()
 	l, err := s.r.Lock(h.ctx, s.slots[slot], s.ttl, h.opts...)
@@ -85,7 +85,7 @@ func (s *Semaphore) fetch(h *search, slot int) {
 		if len(s.line) > 0 {
 			s.ask(1)
 		}
-	case h.ctx.Err() == nil: // Close of the Redlock, which is everybody's.
+	case h.ctx.Err() == nil: // The Redlock was closed, which ends all calls.
 		for len(s.line) > 0 {
 			s.serve(0, nil, s.failed(err, nil))
 		}

@@ -25,18 +25,18 @@ type Semaphore struct {
 	name  string
 	ttl   time.Duration
 	opts  []redlock.Option
-	slots [][]string // the resource of each, as Lock takes it
+	slots [][]string // the resources of each slot, as Lock takes them
 
 	won []atomic.Pointer[redlock.Lock] // by slot: the last lock of this process, which may have ended
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	line   []*caller
-	search *search // for those in line; nil while nobody is
+	search *search // for the calls in line; nil without any
 
-	waits atomic.Pointer[time.Time] // since when the first in line does; written with mu held
+	waits atomic.Pointer[time.Time] // since when the first in line waits; written with mu held
 }
 
-// MaxPermits is the most that a semaphore has, as whoever waits long enough asks for all slots.
+// MaxPermits bounds the permits of a semaphore, as a call that waits long enough asks for all slots.
 const MaxPermits = 256
 
 // Slots returns the resources of the slots of a semaphore with k permits, in their order. Whoever shows locks, or calls
@@ -84,9 +84,9 @@ func New(r *redlock.Redlock, name string, k int, ttl time.Duration, opts ...redl
 // A Permit is one of the k: a lock on a slot. Unlock gives it back, KeepAlive and Extend make it last
 // longer, and Err says whether it is still held. Only a Semaphore makes one.
 //
-// Wanted is that of a lock ([redlock.Lock.Wanted]), but by lot: whoever waits, waits for all k permits, and not
-// each of them is to make room. So a permit draws one of k lots when a caller of its process begins to wait, and at
-// each extension while anybody does. About one of k that are extended makes room at a time, until nobody waits any more.
+// Wanted is like a lock's ([redlock.Lock.Wanted]), but by lot: a waiter waits for any of the k permits, and not each of
+// them should make room. So a permit draws one of k lots when a caller of its process begins to wait, and at each
+// extension while anybody waits. About one of k extended permits makes room at a time, until nobody waits any more.
 type Permit struct {
 	*redlock.Lock
 
@@ -116,8 +116,8 @@ func (s *Semaphore) permit(l *redlock.Lock, slot int) *Permit {
 	return &Permit{l, slot, permitKey{s.r, s.name}}
 }
 
-// use is called when the permit is about to be returned to its caller. The min hold counts from here and not from
-// when the slot was won: that was on another goroutine, and some time ago if the machine is busy.
+// use is called just before the permit is returned to its caller. The min hold counts from here, not from when another
+// goroutine won the slot, which may be some time ago on a busy machine.
 func (p *Permit) use() *Permit {
 	settings.Use(p.Lock)
 	return p
@@ -138,7 +138,7 @@ func (p *Permit) KeepAlive(ctx context.Context) context.Context {
 // Do calls fn with the permit, extends it until fn returns, and releases it, as [redlock.Lock.Do] does.
 func (p *Permit) Do(ctx context.Context, fn func(ctx context.Context, p *Permit) error) error {
 	if ctx == nil || fn == nil {
-		return p.Lock.Do(ctx, nil) // Which says so.
+		return p.Lock.Do(ctx, nil) // It returns the error.
 	}
 	return p.Lock.Do(p.within(ctx), func(ctx context.Context, _ *redlock.Lock) error { return fn(ctx, p) })
 }
@@ -160,7 +160,7 @@ func (s *Semaphore) Do(ctx context.Context, fn func(ctx context.Context, p *Perm
 	if err != nil {
 		return err
 	}
-	return p.Do(ctx, fn) // Nobody works under it until fn is called.
+	return p.Do(ctx, fn) // Nobody works under p until fn is called.
 }
 
 // Format prints, whatever the verb, the name and how many permits there are, and how many of them this process has.
@@ -182,7 +182,7 @@ func (s *Semaphore) text() string {
 	return fmt.Sprintf("semaphore %q: %d of %d held in this process, %d waiting", s.name, held, len(s.slots), len(s.line))
 }
 
-// giveBack releases a lock that nobody has used. The next process in line hears of it.
+// giveBack releases a lock that nobody has used, so that the next process in line hears of it.
 func giveBack(ctx context.Context, l *redlock.Lock) {
 	settings.Unused(l)
 	_ = l.Unlock(ctx)

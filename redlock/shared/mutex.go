@@ -18,8 +18,8 @@ import (
 const MaxReaders = 32
 
 const (
-	turn             = 10 * time.Millisecond // for how long after a look for writers readers may join others
-	turnstileTTL     = 2 * time.Second       // for how long somebody who is killed at the turnstile holds up others
+	turn             = 10 * time.Millisecond // how long after a look for writers readers may join others
+	turnstileTTL     = 2 * time.Second       // how long a process that is killed at the turnstile holds up others
 	writing, reading = "writer", "reader"    // the labels of those at the turnstile
 )
 
@@ -29,26 +29,27 @@ const (
 type Mutex struct {
 	key
 	ttl       time.Duration
-	opts      []redlock.Option // of the locks on slots
+	opts      []redlock.Option // for the locks on slots
 	patient   []redlock.Option // opts, to wait until the context ends
 	slots     []string
 	permits   *semaphore.Semaphore // the same slots, for a reader that waits for any of them
 	turnstile []string
 
-	mu              sync.Mutex // before a lock's
-	permit          *permit    // the latest; nil before the first
-	looked          time.Time  // when no writer was at the turnstile
+	mu              sync.Mutex // taken before a lock's
+	permit          *permit    // the latest permit; nil before the first
+	looked          time.Time  // when no writer was last seen at the turnstile
 	asking, waiting *flight    // nil: none
 }
 
-// A key is that of a context's Reader. All Mutexes with one name and one Redlock have the same.
+// A key is the key of a context's Reader. It is the same for all Mutexes with one name and one Redlock.
 type key struct {
 	r    *redlock.Redlock
 	name string
 }
 
-// New returns a Mutex for name over the nodes of r. A killed process keeps others out for ttl at most. opts are those of the
-// locks; those about retries and WithWait, also of r, have no effect. The error names the wrong argument; there is no I/O.
+// New returns a Mutex for name over the nodes of r. A killed process keeps others out for ttl at most. opts are the
+// options of the locks. Those about retries and WithWait have no effect, even if r has them. The error names the wrong
+// argument; there is no I/O.
 func New(r *redlock.Redlock, name string, ttl time.Duration, opts ...redlock.Option) (*Mutex, error) {
 	if name == "" {
 		return nil, errors.New("shared: empty name")
@@ -79,7 +80,7 @@ func (m *Mutex) Lock(ctx context.Context) (l *redlock.Lock, err error) {
 		return nil, err
 	}
 	m.mu.Lock()
-	m.looked = time.Time{} // From now on readers of this process have to look.
+	m.looked = time.Time{} // Readers of this process must look from now on.
 	m.mu.Unlock()
 	err = m.through(ctx, writing, func(at context.Context) (err error) {
 		l, err = m.r.Lock(at, m.slots, m.ttl, m.patient...)
@@ -111,7 +112,7 @@ func (m *Mutex) Do(ctx context.Context, fn func(ctx context.Context, l *redlock.
 	return l.Do(ctx, fn)
 }
 
-// through calls get at the turnstile, with a context that ends if that is lost. Then it stands in line again.
+// through calls get at the turnstile, with a context that ends if the turnstile is lost. Then it stands in line again.
 func (m *Mutex) through(ctx context.Context, as string, get func(at context.Context) error) error {
 	opts := append(m.patient, settings.Plain().(redlock.Option), redlock.WithOwner(as))
 	for {
@@ -122,7 +123,7 @@ func (m *Mutex) through(ctx context.Context, as string, get func(at context.Cont
 		at := turnstile.KeepAlive(ctx)
 		err = get(at)
 		isLost := at.Err() != nil && ctx.Err() == nil
-		exit := settings.Enter(m.r) // Close waits for the release, and nobody else.
+		exit := settings.Enter(m.r) // Only Close waits for the release.
 		go func() { defer exit(); _ = turnstile.Unlock(ctx) }()
 		if !isLost || err == nil {
 			return err
@@ -130,7 +131,7 @@ func (m *Mutex) through(ctx context.Context, as string, get func(at context.Cont
 	}
 }
 
-// refuse says why a call cannot begin, nil if it can.
+// refuse returns why a call cannot begin, nil if it can.
 func (m *Mutex) refuse(ctx context.Context) error {
 	if m == nil || m.r == nil {
 		return fmt.Errorf("%w: shared: make it with New", redlock.ErrNotAcquired)
@@ -145,7 +146,7 @@ func (m *Mutex) refuse(ctx context.Context) error {
 	return m.failed(ctx.Err())
 }
 
-// failed returns the error of a call that has got nothing because of err; nil if it has.
+// failed returns the error of a call that has got nothing because of err; nil if err is.
 func (m *Mutex) failed(err error) error {
 	if err == nil {
 		return nil

@@ -15,11 +15,11 @@ import (
 // A permit is a lock on one slot, which readers of this process share.
 type permit struct {
 	lock    *redlock.Lock
-	kept    context.Context //nolint:containedctx // Of the lock's KeepAlive: it is that of no call.
+	kept    context.Context //nolint:containedctx // It is of the lock's KeepAlive, not of a call.
 	readers int             // guarded by the Mutex's mu; the last one releases the lock
 }
 
-// join counts one more reader, and reports whether there was another whom it may join. The Mutex's mu is held.
+// join counts one more reader if the permit can be joined, and reports whether it can. The Mutex's mu is held.
 func (p *permit) join() bool {
 	if p == nil || p.readers == 0 || p.kept.Err() != nil || p.lock.Err() != nil {
 		return false
@@ -39,10 +39,10 @@ type flight struct {
 	err     error
 }
 
-// RLock locks the name for reading. It waits, until ctx ends, for a writer that has the name, and for one that came before.
-// Nobody writes until the Reader's Unlock, or until its Context ends: what the readers of a process share is extended.
-// After an error nothing is held. Its errors are as Lock's, ErrAlreadyHeld among them: a second RLock would wait for a writer
-// that came in between, and the writer for the first one.
+// RLock locks the name for reading. It waits, until ctx ends, for a writer that has the name, and for one that came
+// before. Nobody writes until the Reader's Unlock, or until its Context ends: the lock that the readers of a process
+// share is extended. After an error nothing is held. Its errors are like Lock's, including ErrAlreadyHeld: a second
+// RLock would wait for a writer that came in between, and the writer for the first one.
 func (m *Mutex) RLock(ctx context.Context) (*Reader, error) {
 	if err := m.refuse(ctx); err != nil {
 		return nil, err
@@ -68,8 +68,8 @@ func (m *Mutex) TryRLock(ctx context.Context) (*Reader, error) {
 	return rd, m.failed(err)
 }
 
-// enter has a reader join those that are there, if the last look for writers is not long ago, or else those of the flight
-// at that place, which it begins if there is none. The error is get's or that of ctx.
+// enter lets a reader join others if the last look for writers is recent. Otherwise the reader joins the flight at that
+// place, and begins one if there is none. The error is get's or that of ctx.
 func (m *Mutex) enter(ctx context.Context, at **flight, get func(context.Context) (*permit, error)) (*Reader, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -90,7 +90,7 @@ func (m *Mutex) enter(ctx context.Context, at **flight, get func(context.Context
 	case <-ctx.Done():
 	}
 	m.mu.Lock()
-	if f.permit != nil { // Also if ctx has ended, as from a call of Lock.
+	if f.permit != nil { // Even if ctx has ended, as in a call of Lock.
 		return newReader(m, f.permit), nil
 	}
 	if f.callers--; f.callers == 0 && *at == f {
@@ -100,7 +100,7 @@ func (m *Mutex) enter(ctx context.Context, at **flight, get func(context.Context
 	return nil, cmp.Or(f.err, ctx.Err())
 }
 
-// fly lets the callers of a flight in with what get gets.
+// fly calls get, and lets the callers of a flight in with its permit.
 func (m *Mutex) fly(f *flight, at **flight, get func(context.Context) (*permit, error)) {
 	defer settings.Enter(m.r)()
 	defer f.cancel()
@@ -121,7 +121,7 @@ func (m *Mutex) fly(f *flight, at **flight, get func(context.Context) (*permit, 
 	}
 }
 
-// ask looks whether a writer is at the turnstile, and tries a slot if none is.
+// ask looks whether a writer is at the turnstile, and tries a slot if there is none.
 func (m *Mutex) ask(ctx context.Context) (*permit, error) {
 	m.mu.Lock()
 	looked, now := m.looked, time.Now()
@@ -156,7 +156,7 @@ func (m *Mutex) wait(ctx context.Context) (p *permit, err error) {
 	return p, err
 }
 
-// saw notes that no writer was at the turnstile then, and joins the permit that is there. nil: there is none.
+// saw notes that no writer was at the turnstile then, and joins the current permit. nil: there is none.
 func (m *Mutex) saw(at time.Time) *permit {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -179,15 +179,16 @@ func (m *Mutex) open(ctx context.Context, l *redlock.Lock) *permit {
 	return p
 }
 
-// A Reader is one who reads: nobody writes as long as it is held. The readers of a process share one lock, which
-// [redlock.Lock.KeepAlive] extends until the last of them unlocks. It is safe for concurrent use. Only a Mutex makes one.
+// A Reader is a lock for reading: nobody writes as long as it is held. The readers of a process share one lock, which
+// [redlock.Lock.KeepAlive] extends until the last of them unlocks. It is safe for concurrent use. Only a Mutex makes
+// one.
 type Reader struct {
 	m              *Mutex
 	permit         *permit
 	ended          context.Context //nolint:containedctx // It ends with the reader, and is that of no call.
 	cancel         context.CancelCauseFunc
-	released, last bool  // guarded by m.mu, and constant once released
-	loss           error // how the permit had ended before; likewise
+	released, last bool  // m.mu guards both; constant once released
+	loss           error // how the permit had ended before the release; likewise
 }
 
 func newReader(m *Mutex, p *permit) *Reader {
@@ -197,7 +198,8 @@ func newReader(m *Mutex, p *permit) *Reader {
 	return rd
 }
 
-// Until returns when the reader ends unless what it shares is extended, as it is, or released. See [redlock.Lock.Until].
+// Until returns when the reader ends, unless the shared lock is extended, as it regularly is, or released. See
+// [redlock.Lock.Until].
 func (rd *Reader) Until() time.Time { return rd.permit.lock.Until() }
 
 // Err returns nil while the reader is held, ErrLost after Unlock, and otherwise what [redlock.Lock.Err] says of the lock.
@@ -210,8 +212,9 @@ func (rd *Reader) Err() error {
 	return rd.permit.lock.Err()
 }
 
-// Fence returns, with [redlock.WithFencing], a number above the fences of earlier writers and below those of later ones, so
-// that a resource can refuse what was read before a write. Readers' are in no order. Without the option it is 0.
+// Fence returns, with [redlock.WithFencing], a number above the fences of earlier writers and below those of later
+// ones, so that a resource can refuse data that was read before a write. Fences of readers are in no order. Without the
+// option it is 0.
 func (rd *Reader) Fence() int64 { return rd.permit.lock.Fence() }
 
 // Context returns a context derived from ctx that ends when the reader does, at Until at the latest. The cause of its end
@@ -244,9 +247,10 @@ func (rd *Reader) Unlock(ctx context.Context) error {
 	return rd.loss
 }
 
-// RDo locks the name for reading as RLock does, and calls fn with the reader and its Context. It unlocks in the end, also
-// if fn panics. The error matches [redlock.ErrNotAcquired] if and only if fn was not called. Otherwise it is fn's, joined
-// with how the reader had ended before: ErrLost or ErrExpired, or if fn failed ErrStopTime, ErrMaxHold or ErrClosed, too.
+// RDo locks the name for reading as RLock does, and calls fn with the reader and its Context. It unlocks in the end,
+// even if fn panics. The error matches [redlock.ErrNotAcquired] if and only if fn was not called. Otherwise it is fn's,
+// joined with how the reader had ended before: ErrLost or ErrExpired, and, if fn failed, ErrStopTime, ErrMaxHold or
+// ErrClosed.
 func (m *Mutex) RDo(ctx context.Context, fn func(ctx context.Context, rd *Reader) error) (err error) {
 	if fn == nil {
 		return m.failed(errors.New("nil function"))

@@ -1,8 +1,9 @@
-// Package ticks has one of several processes run a job at each tick of a schedule. It is for whoever connects a scheduler
-// with the library: what is the same for all of them. For cron and gocron, there are modules in integrations/.
+// Package ticks has one of several processes run a job at each tick of a schedule. It is for code that connects a
+// scheduler with the library, and has the parts that all such code needs. For cron and gocron, there are modules in
+// integrations/.
 //
-// All processes try to lock the job when it ticks. Whoever gets the lock runs the job, and the others leave out this tick.
-// The min hold keeps the job locked for those that come late:
+// All processes try to lock the job when it ticks. The one that gets the lock runs the job, and the others leave out
+// this tick. The min hold keeps the job locked for those that come late:
 //
 //	jobs, err := ticks.NewLocker(r, time.Minute, 10*time.Second, 5*time.Second)
 //	if err != nil {

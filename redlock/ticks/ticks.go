@@ -16,7 +16,7 @@ const MaxWait = 5 * time.Second
 
 // A Locker locks jobs, each for one tick. Only [NewLocker] makes one, which may be copied. It is safe for concurrent use.
 type Locker struct {
-	// Leaves has whoever is refused leave the tick out at once: a holder that keeps no min hold has its lock free again
+	// Leaves makes a refused Locker leave the tick out at once: a holder that keeps no min hold has its lock free again
 	// as soon as its run is over.
 	Leaves bool
 
@@ -26,8 +26,8 @@ type Locker struct {
 }
 
 // NewLocker returns a Locker whose locks live for ttl, and for minHold at least. It waits for a lock, at most for
-// [MaxWait]: whoever has come first may get none in the end, and nobody would run the job if the others had left
-// out the tick by then. The wait must be shorter than the min hold by as much as clocks may differ, or a process
+// [MaxWait]: the process that came first may get no lock in the end, and if the others had left out the tick by then,
+// nobody would run the job. The wait must be shorter than the min hold by as much as clocks may differ, or a process
 // would find the lock of its own tick free again.
 //
 // Of opts, WithMinHold, WithTurn, WithRetryCount and WithRetryIf do not count. If another one is wrong, each Lock says so.
@@ -35,7 +35,7 @@ func NewLocker(r *redlock.Redlock, ttl, minHold, wait time.Duration, opts ...red
 	if minHold <= 0 || minHold > ttl {
 		return nil, fmt.Errorf("the min hold must be positive and not exceed the ttl of %v: %v", ttl, minHold)
 	}
-	// The caller's first: the min hold, which takes no turns, and the wait are none of theirs.
+	// The caller's options come first, so that these override them: the min hold, which takes no turns, and the wait.
 	opts = append(opts[:len(opts):len(opts)], redlock.WithMinHold(minHold), redlock.WithTurn(0), redlock.WithRetryCount(-1))
 	return &Locker{r: r, ttl: ttl, minHold: minHold, wait: min(wait, MaxWait), options: opts}, nil
 }
@@ -54,24 +54,24 @@ func (l *Locker) Lock(ctx context.Context, resource string, late time.Duration) 
 	retry := redlock.WithRetryIf(func(err error) bool { return l.mayGet(err, time.Until(end)) })
 	lock, err := l.r.Lock(waiting, []string{resource}, l.ttl, append(l.options[:len(l.options):len(l.options)], retry)...)
 	if refused := (*redlock.QuorumError)(nil); errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil && errors.As(err, &refused) {
-		err = refused // That the wait is over is no news.
+		err = refused // The refusal says more than the end of the wait.
 	}
 	if err != nil {
 		return nil, err
 	}
-	// What nodes have granted is the caller's, even if its process has stood still meanwhile. Then another
-	// one may have run the job, and its min hold be over.
+	// A lock that nodes have granted is the caller's, even if its process has stood still meanwhile. But then another
+	// process may have run the job, and its min hold may be over.
 	if !time.Now().Before(end) {
-		settings.Unused(lock) // Or the min hold would keep the next tick from being run.
+		settings.Unused(lock) // Otherwise the min hold would block the next tick.
 		_ = lock.Unlock(ctx)
 		return nil, fmt.Errorf("the lock came after the wait of %v: %w", wait, context.DeadlineExceeded)
 	}
 	return lock, nil
 }
 
-// mayGet reports whether a refused Lock may get the lock within what is left of its wait. While the keys live as
-// long as those of an attempt of this tick, that attempt may fail yet. If they are shorter-lived, they are
-// what a run has left for the rest of the min hold, or those of an earlier tick's run.
+// mayGet reports whether a refused Lock may still get the lock within the rest of its wait. While the keys live as long
+// as those of an attempt of this tick, that attempt may still fail. Shorter-lived keys are what a run has left for the
+// rest of the min hold, or belong to an earlier tick's run.
 func (l *Locker) mayGet(err error, wait time.Duration) bool {
 	var refused *redlock.QuorumError
 	if !errors.Is(err, redlock.ErrTaken) || !errors.As(err, &refused) {
