@@ -14,10 +14,10 @@ import (
 	_ "github.com/seed6c881748/redlock/internal/redigo"
 )
 
-// maxDial bounds what GetContext's context does not.
+// maxDial bounds steps that GetContext's context does not bound.
 const maxDial = 2 * time.Second
 
-// A Dialer is a Pool of which each connection is a new one.
+// A Dialer is a Pool that makes a new connection each time.
 type Dialer struct {
 	Dial             func(ctx context.Context, network, address string) (net.Conn, error)
 	Network, Address string
