@@ -179,9 +179,7 @@ var wrongs = []struct {
 		}
 	})},
 	{"holds have no max hold", "hold limits", "", both(without(func(e history.Event) bool { return e.Kind == history.Lost }), late())},
-	{"holders do not hear who waits", "wanted", "", both(late(), without(func(e history.Event) bool { return e.Kind == history.Wanted && e.OK }))},
 	{"there are fewer permits", "permits", "are held", each(history.Call, func(e *history.Event) { e.Permits = min(e.Permits, 1) })},
-	{"a guard lets two in", "guard", "", each(history.Guarded, func(e *history.Event) { e.At, e.End, e.OK = long/2, long/2+1, true })},
 	{"clients have other nodes", "sets", "", then(got, func(e history.Event) history.Event {
 		return history.Event{At: e.At, Kind: history.Sets, Client: e.Client, Err: "other nodes"}
 	})},

@@ -45,11 +45,6 @@ const (
 	// Passed says that the Unlock of a lock was none of the nodes' keys: a caller of the same process has them next, with a
 	// lock of its own and the same Holder. Lock. It may come after the Return.
 	Passed Kind = "passed"
-	// Wanted says that a holder asks to be told of those who wait for its lock: Lock. With OK it says that it was told.
-	Wanted Kind = "wanted"
-	// Guarded is what a Guard in the client's process did, or, without OK, refused: Lock, Resources (one), Fence, OK; At
-	// and End are the ends of the function that it called, or of the call that it refused.
-	Guarded Kind = "guarded"
 
 	// Sets says that a client was told of another one with other nodes: Err. With OK, their quorums always meet.
 	Sets Kind = "sets"

@@ -278,15 +278,6 @@ var broken = []tale{
 		s.stops(n, 650, 999)
 		s.unlock("c1", n, 700, 705)
 	}},
-	{"a holder does not hear who waits", []string{"wanted"}, func(s *story) {
-		n := s.lock("c1", 0, 5, 1, "a")
-		s.wants(n, 10, false)
-		q := s.ask("c1", 20, "a")
-		s.wait("c1", q, 22)
-		s.wants(n, 80, true)
-		s.unlock("c1", n, 90, 91)
-		s.got("c1", q, 95, 1080, 2)
-	}},
 	{"three have one of two", []string{"permits", "overlap"}, func(s *story) {
 		s.permit("c1", "0", 0, 5, 1)
 		s.permit("c2", "1", 0, 6, 1)
@@ -297,19 +288,6 @@ var broken = []tale{
 			at := int64(i) * 80
 			s.unlock("c1", s.permit("c1", slot, at, at+5, 1), at+6, at+8)
 		}
-	}},
-	{"a Guard lets an earlier holder pass", []string{"guard"}, func(s *story) {
-		one, two := s.lock("c1", 0, 5, 1, "g"), s.lock("c1", 1000, 1005, 2, "g")
-		s.guarded(two, 1010, 1011, true)
-		s.guarded(one, 1012, 1013, true)
-	}},
-	{"a Guard lets two pass at one time", []string{"guard"}, func(s *story) {
-		n := s.lock("c1", 0, 5, 1, "g")
-		s.guarded(n, 10, 20, true)
-		s.guarded(n, 19, 22, true)
-	}},
-	{"a Guard refuses who is first", []string{"guard"}, func(s *story) {
-		s.guarded(s.lock("c1", 0, 5, 1, "g"), 10, 11, false)
 	}},
 	{"another client has other nodes", []string{"sets"}, func(s *story) {
 		s.add(history.Event{Kind: history.Up, Client: "c1"})

@@ -322,22 +322,6 @@ var correct = []tale{
 		s.keep("c2", s.with("c2", 6000, 6005, 6999, 4, history.Event{Resources: []string{"a"}, MaxHold: ms(100)}), 6006)
 		s.dies("c2", 6100)
 	}},
-	{"holders hear who waits, or are gone", []string{"wanted"}, func(s *story) {
-		n := s.lock("c1", 0, 5, 1, "a")
-		s.wants(n, 10, false)
-		q := s.ask("c1", 20, "a")
-		s.wait("c1", q, 22)
-		s.wants(n, 60, true)
-		s.unlock("c1", n, 90, 91)
-		s.got("c1", q, 95, 1080, 2)
-		s.wants(q, 100, false)
-		w := s.ask("c1", 110, "a")
-		s.wait("c1", w, 111)
-		s.wait("c2", s.ask("c2", 105, "a"), 106) // It hears of that at an extension.
-		s.unlock("c1", q, 140, 141)
-		s.got("c1", w, 145, 1140, 3)
-		s.dies("c2", 150)
-	}},
 	{"permits at their limits", []string{"permits"}, func(s *story) {
 		s.header.Drift = 0.01
 		for at, slot := range map[int64]string{0: "0", 1: "1", 210: "0", 211: "1"} {
@@ -352,14 +336,6 @@ var correct = []tale{
 		s.keep("c1", n, 6)
 		s.add(history.Event{At: ms(400), Kind: history.FaultBegin, Fault: "crash", Client: "c1"})
 		s.dies("c1", 700)
-	}},
-	{"a Guard lets holders pass, and refuses earlier ones", []string{"guard"}, func(s *story) {
-		one, two := s.lock("c1", 0, 5, 1, "g"), s.lock("c1", 1000, 1005, 2, "g")
-		s.guarded(one, 900, 901, true)
-		s.guarded(one, 902, 905, true)
-		s.guarded(one, 1009, 1012, false)
-		s.guarded(two, 1010, 1011, true)
-		s.guarded(two, 1020, 1021, true)
 	}},
 	{"a set grows by a node", []string{"sets"}, func(s *story) {
 		s.add(history.Event{Kind: history.Up, Client: "c1"})

@@ -357,18 +357,6 @@ func (s *story) permit(client string, slot string, from, to, fence int64) int {
 	return s.with(client, from, to, from+999, fence, asks)
 }
 
-// guarded and wants are always about locks of c1.
-func (s *story) guarded(lock int, from, to int64, ok bool) {
-	s.add(history.Event{
-		At: ms(from), End: ms(to), Kind: history.Guarded, Client: "c1", Lock: lock, Resources: []string{"g"},
-		Fence: s.fences[id{"c1", lock}], OK: ok,
-	})
-}
-
-func (s *story) wants(lock int, at int64, told bool) {
-	s.add(history.Event{At: ms(at), Kind: history.Wanted, Client: "c1", Lock: lock, OK: told})
-}
-
 // held is a lock until 999 that is kept from 6 on.
 func (s *story) held(asks history.Event) int {
 	asks.Resources = []string{"a"}

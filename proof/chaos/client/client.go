@@ -36,7 +36,6 @@ type client struct {
 	open []*redlock.Redlock
 
 	semaphores []*permits
-	guard      redlock.Guard
 
 	calls atomic.Int64
 

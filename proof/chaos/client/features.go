@@ -1,7 +1,6 @@
 package client
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -111,62 +110,4 @@ func (c *client) acquirePermit(ctx context.Context, s *permits, patience time.Du
 	h := c.acquired(back, p.Lock)
 	h.given = e
 	return h
-}
-
-// guarded is in front of the names of what guards lock, with fences.
-const guarded = "guard/"
-
-// guards has holders come to a Guard at any time: while they have the lock, or when a successor has it.
-func (c *client) guards(ctx context.Context, rng *rand.Rand, _ history.Event) {
-	const ttl = 100 * time.Millisecond
-	var writes sync.WaitGroup
-	for range 3 {
-		e := c.plain(guarded + c.cfg.Client)
-		e.TTL = int64(ttl)
-		h := c.tryLock(ctx, nil, e)
-		if h == nil {
-			break
-		}
-		late := between(rng, 0, 3*ttl)
-		write := func() {
-			rest(ctx, late)
-			g := history.Event{At: c.rec.Clock.Now(), Kind: history.Guarded, Lock: h.call, Resources: h.Resources(), Fence: h.Fence()}
-			_ = c.guard.Do(h.Fence(), func() error {
-				g.At, g.OK = c.rec.Clock.Now(), true
-				time.Sleep(time.Millisecond)
-				g.End = c.rec.Clock.Now()
-				return nil
-			})
-			g.End = cmp.Or(g.End, c.rec.Clock.Now())
-			c.rec.Log(g)
-		}
-		writes.Go(write) // Twice at one time.
-		writes.Go(write)
-		c.forget(h)
-		rest(ctx, time.Until(h.Until())+2*time.Millisecond)
-	}
-	writes.Wait()
-}
-
-// makesRoom holds a lock until somebody else wants it.
-func (c *client) makesRoom(ctx context.Context, rng *rand.Rand, e history.Event) {
-	e.Resources, e.Polls = c.cfg.Resources[:1], false // Somebody in this process is likely to want it, too.
-	h := c.lock(ctx, e, 2*time.Second)
-	if h == nil {
-		return
-	}
-	done := c.keep(ctx, h)
-	about := history.Event{Kind: history.Wanted, Lock: h.call, Resources: h.Resources()}
-	wanted := h.Wanted()
-	c.rec.Log(about)
-	end, cancel := context.WithTimeout(h.kept, between(rng, 0, 2*c.ttl))
-	defer cancel()
-	select {
-	case <-wanted:
-		about.OK = true
-		c.rec.Log(about)
-	case <-end.Done():
-	}
-	c.unlock(ctx, h)
-	done()
 }
