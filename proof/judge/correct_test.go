@@ -186,6 +186,19 @@ var correct = []tale{
 		s.keep("c1", n, 710)
 		s.stops(n, 1600, 1699)
 	}},
+	{"a call is late while another process does not run", []string{"bounds"}, func(s *story) {
+		n := s.begin("c1", history.OpTryLock, 0, history.Event{Resources: []string{"a"}, Bound: ms(500)})
+		s.stall("c2", 300, 400)
+		s.back("c1", n, 640, history.Event{Outcome: history.OutcomeNoQuorum})
+	}},
+	{"a min hold that is over when its process goes on", []string{"support"}, func(s *story) {
+		n := s.begin("c1", history.OpLock, 0, history.Event{Resources: []string{"a"}, TTL: ms(1000), MinHold: ms(300)})
+		s.freeze("c1", 10, 400)
+		s.got("c1", n, 401, 998, 1)
+		s.grants("c1", n, 3, 0, 1, 2)
+		s.unlock("c1", n, 402, 410)
+		s.deletes("c1", n, 405, 0, 1, 2)
+	}},
 	{"a call whose first attempt left no more than the min hold", []string{"bounds"}, func(s *story) {
 		n := s.begin("c1", history.OpLock, 0, history.Event{Resources: []string{"b"}, TTL: ms(1000), MinHold: ms(500), Bound: ms(2000)})
 		s.got("c1", n, 800, 1795, 0)
