@@ -224,7 +224,9 @@ func TestWhatAStoryTells(t *testing.T) {
 			var told []string
 			s := &trace.Story{Nodes: 3, Tell: func(_ int64, what string) { told = append(told, what) }}
 			for i, x := range tt.steps {
-				s.Add(history.Event{At: 1 + int64(i)*int64(2*time.Second), Op: x.op, Node: &x.node, Resources: []string{"a\x1b[31m"}, Holder: "x"})
+				s.Add(history.Event{
+					At: 1 + int64(i)*int64(2*time.Second), Op: x.op, Node: &x.node, Resources: []string{"a\x1b[31m"}, Holder: "x",
+				})
 			}
 			require.Equal(t, []int{tt.locks, tt.expired, tt.orphan}, []int{s.Locks, s.Expired, s.Orphans})
 			if strings.HasPrefix(tells, "nothing") {
