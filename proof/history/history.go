@@ -24,9 +24,9 @@ const (
 	Run Kind = "run"
 
 	// Call begins a call of the library: Op, Call, Resources, TTL, Bound, and Lock for a call on a lock; of one that asks
-	// for a lock with such options, Permits, MinHold, MaxHold, StopTime, NodeTimeout, Drift (of an extension, too), Turn and Polls.
+	// for a lock with such options, MinHold, MaxHold, StopTime, NodeTimeout, Drift (of an extension, too), Turn and Polls.
 	// It is written before the call is made, or afterwards where only then it is known what it was: an extension of a
-	// lock that is kept alive; a permit, which is a lock on its slot, as "name#3".
+	// lock that is kept alive.
 	Call Kind = "call"
 	// Return ends it: Op, Call, OK, Err, Outcome, and after an acquisition or extension that succeeded Until,
 	// Fence, Token and Holder. It is written as soon as the call has returned. A process that was killed has calls
@@ -45,11 +45,6 @@ const (
 	// Passed says that the Unlock of a lock was none of the nodes' keys: a caller of the same process has them next, with a
 	// lock of its own and the same Holder. Lock. It may come after the Return.
 	Passed Kind = "passed"
-	// Wanted says that a holder asks to be told of those who wait for its lock: Lock. With OK it says that it was told.
-	Wanted Kind = "wanted"
-	// Guarded is what a Guard in the client's process did, or, without OK, refused: Lock, Resources (one), Fence, OK; At
-	// and End are the ends of the function that it called, or of the call that it refused.
-	Guarded Kind = "guarded"
 
 	// Sets says that a client was told of another one with other nodes: Err. With OK, their quorums always meet.
 	Sets Kind = "sets"
@@ -171,9 +166,8 @@ type Event struct {
 	From   int64  `json:"from,omitempty"`
 	Set    []int  `json:"set,omitempty"` // Of Up: the numbers of the client's nodes, if it does not have all.
 
-	// What a call asked for besides: a permit of so many, and the options of those names. Where they are left out, NodeTimeout
+	// What a call asked for besides: the options of those names. Where they are left out, NodeTimeout
 	// and Drift are what the run's are.
-	Permits     int     `json:"permits,omitempty"`
 	MinHold     int64   `json:"minHold,omitempty"`
 	MaxHold     int64   `json:"maxHold,omitempty"`
 	StopTime    int64   `json:"stopTime,omitempty"`

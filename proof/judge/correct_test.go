@@ -10,24 +10,13 @@ import (
 
 // These histories are odd, and correct. Each has the rules that must have looked at something.
 var correct = []tale{
-	{"one after the other", []string{"overlap", "fence order", "register"}, func(s *story) {
-		one := s.lock("c1", 0, 5, 1, "a")
-		s.section("c1", one, "a", 10, 0)
-		s.unlock("c1", one, 20, 25)
-		two := s.lock("c2", 30, 35, 2, "a")
-		s.section("c2", two, "a", 40, 1)
-		s.unlock("c2", two, 50, 55)
-	}},
 	{"the first in line is told of a release", []string{"next in line"}, func(s *story) { s.releases("c2", "c3") }},
 	{"half of those in line hear late, of nodes that are slow", []string{"next in line", "bounds"}, func(s *story) {
 		s.header.DriftLeast = 0 // Nobody knows it.
 		s.header.Settings = map[string]string{"node timeout": "250ms"}
-		s.tries("c3", 0, 50, 1)
+		n := s.begin("c3", history.OpTryLock, 0, history.Event{Resources: []string{"b"}, TTL: ms(1000), Bound: ms(50)})
+		s.got("c3", n, 50, 900, 1)
 		s.hearLate()
-	}},
-	{"the next one has it while Unlock is under way", []string{"overlap"}, func(s *story) {
-		s.unlock("c1", s.lock("c1", 0, 5, 1, "a"), 10, 250)
-		s.lock("c2", 7, 15, 2, "a")
 	}},
 	{"nodes that were not seen, or have lost it, may have had a lock", []string{"support"}, func(s *story) {
 		s.header.Nodes = 5
@@ -50,13 +39,6 @@ var correct = []tale{
 		s.strikes(history.Empty, 1, 100, 200)
 		s.grants("c2", s.lock("c2", 300, 305, 2, "a"), 303, 1, 2)
 	}},
-	{"clocks of nodes have been fast while a process stood still", []string{"support"}, func(s *story) {
-		s.header.Drift = 0.01
-		n := s.begin("c1", history.OpLock, 0, history.Event{Resources: []string{"a"}, TTL: ms(2000)})
-		s.freeze("c1", 10, 1010)
-		s.got("c1", n, 1012, 1978, 1)
-		s.node(history.StepGrant, "c1", n, 8, 2000, 0, 1, 2)
-	}},
 	{"a node keeps its vote, and votes when its quarantine is over", []string{"quarantine"}, func(s *story) {
 		s.header.MaxTTL = ms(1000)
 		n := s.lock("c2", 0, 5, 1, "b")
@@ -67,13 +49,6 @@ var correct = []tale{
 		s.node(history.StepExtend, "c2", n, 302, 1000, 0, 1, 2)
 		s.grants("c1", s.lock("c1", 900, 905, 1, "a"), 903, 0, 2)
 		s.grants("c1", s.lock("c1", 1200, 1205, 1, "c"), 1203, 0, 1, 2)
-	}},
-	{"a kept lock is lost with a quorum", nil, func(s *story) {
-		s.header.LastMaxTTL = ms(1000)
-		s.strikes("kill", 1, 100, 200)
-		s.strikes("cut", 2, 300, 300)
-		n := s.held(history.Event{})
-		s.lost(n, 1000)
 	}},
 	{"a node of a kept lock is emptied, and another one has a key that was left", nil, func(s *story) {
 		s.fault("away", "c2", 2, 100, 200)
@@ -101,30 +76,16 @@ var correct = []tale{
 		s.unlock("c2", w, 6200, 6205)
 		s.deletes("c2", w, 6203, 0, 1, 2)
 	}},
-	{"a release is not heard of while the servers do not run", nil, func(s *story) {
-		n, w := s.inLine()
-		s.unlock("c1", n, 500, 505)
-		s.grants("c1", n, 2, 0, 1, 2)
-		s.deletes("c1", n, 502, 0, 1, 2)
-		s.late(510, 810)
-		s.got("c2", w, 1700, 2600, 2)
-		s.grants("c2", w, 1690, 0, 1, 2)
-	}},
 	{"a kept lock is lost while the servers do not run", nil, func(s *story) {
 		n := s.held(history.Event{})
 		s.grants("c1", n, 2, 0, 1, 2)
-		s.late(300, 900)
+		s.add(history.Event{From: ms(300), At: ms(900), Kind: history.Step, Op: history.StepLate, Node: new(int)})
 		s.lost(n, 1000)
 	}},
 	{"a kept lock is lost to another process, which releases it", nil, func(s *story) {
 		n := s.held(history.Event{})
 		s.release("c3", "c1", n, 300, 305, "")
 		s.lost(n, 600)
-	}},
-	{"a kept lock is lost while its network is away", nil, func(s *story) {
-		s.fault("netns", "c1", nobody, 300, 900)
-		n := s.held(history.Event{})
-		s.lost(n, 1000)
 	}},
 	{"who waits has given up, is dead, or nobody hears", nil, func(s *story) {
 		n, w := s.inLine()
@@ -152,12 +113,6 @@ var correct = []tale{
 		s.grants("c1", n, 2, 0, 1, 2)
 		s.deletes("c1", n, 760, 0, 1, 2)
 	}},
-	{"a minority has the key of a lock that was released", []string{"released"}, func(s *story) {
-		n := s.granted()
-		s.unlock("c1", n, 500, 505)
-		s.deletes("c1", n, 503, 0, 2)
-		s.deletes("c1", n, 510, 1)
-	}},
 	{"the next one has it right after Until", []string{"overlap"}, func(s *story) {
 		s.lock("c1", 0, 5, 1, "a")
 		s.lock("c2", 990, 999, 2, "a")
@@ -178,12 +133,6 @@ var correct = []tale{
 		s.lost(n, 3040)
 		s.operate(history.Write, "c1", n, "a", 3001, 3002, 1, false)
 		s.on("c1", history.OpUnlock, n, 3050, 3055, history.OutcomeLost)
-	}},
-	{"a holder stands still, and nobody succeeds it", []string{"register"}, func(s *story) {
-		n := s.lock("c2", 0, 5, 1, "a")
-		s.section("c2", n, "b", 6, 0)
-		s.freeze("c2", 12, 3000)
-		s.operate(history.Write, "c2", n, "a", 3001, 3002, 1, true) // Nobody has come who would be protected.
 	}},
 	{"a process that stalls is late", []string{"loss signal", "bounds", "validity"}, func(s *story) {
 		n := s.held(history.Event{})
@@ -231,20 +180,25 @@ var correct = []tale{
 		s.got("c1", n, 1400, 2299, 0) // It was begun at 1300.
 		s.votes(n, 1320, 1004, 1320, 1320)
 	}},
-	{"a call with a drift factor of its own", []string{"validity"}, func(s *story) {
-		n := s.begin("c1", history.OpLock, 0, history.Event{Resources: []string{"b"}, TTL: ms(1000), Drift: 0.1})
-		s.got("c1", n, 5, 899, 0)
-	}},
-	{"a min hold that makes the ttl longer", []string{"validity"}, func(s *story) {
-		n := s.begin("c1", history.OpLock, 0, history.Event{Resources: []string{"b"}, TTL: ms(1000), MinHold: ms(500)})
-		s.got("c1", n, 5, 1250, 0)
-	}},
 	{"a hold that its holder ends, and another one", []string{"loss signal"}, func(s *story) {
 		n := s.held(history.Event{})
 		s.stops(n, 300, 999)
 		s.extend("c1", n, 700, 705, 1699)
 		s.keep("c1", n, 710)
 		s.stops(n, 1600, 1699)
+	}},
+	{"a call is late while another process does not run", []string{"bounds"}, func(s *story) {
+		n := s.begin("c1", history.OpTryLock, 0, history.Event{Resources: []string{"a"}, Bound: ms(500)})
+		s.stall("c2", 300, 400)
+		s.back("c1", n, 640, history.Event{Outcome: history.OutcomeNoQuorum})
+	}},
+	{"a min hold that is over when its process goes on", []string{"support"}, func(s *story) {
+		n := s.begin("c1", history.OpLock, 0, history.Event{Resources: []string{"a"}, TTL: ms(1000), MinHold: ms(300)})
+		s.freeze("c1", 10, 400)
+		s.got("c1", n, 401, 998, 1)
+		s.grants("c1", n, 3, 0, 1, 2)
+		s.unlock("c1", n, 402, 410)
+		s.deletes("c1", n, 405, 0, 1, 2)
 	}},
 	{"a call whose first attempt left no more than the min hold", []string{"bounds"}, func(s *story) {
 		n := s.begin("c1", history.OpLock, 0, history.Event{Resources: []string{"b"}, TTL: ms(1000), MinHold: ms(500), Bound: ms(2000)})
@@ -269,17 +223,6 @@ var correct = []tale{
 		s.extend("c1", n, 20, 25, 5009) // It does not shorten.
 		s.enter("c1", n, 4000)
 	}},
-	{"a release whose outcome is unknown", []string{"overlap"}, func(s *story) {
-		n := s.lock("c1", 0, 5, 1, "a")
-		s.on("c1", history.OpUnlock, n, 10, 260, history.OutcomeNoQuorum)
-		s.lock("c2", 20, 30, 2, "a")
-		s.on("c1", history.OpUnlock, n, 300, 305, "") // The nodes are back: what it says is about the first call.
-	}},
-	{"a further Unlock, after Until", []string{"release outcome"}, func(s *story) {
-		n := s.lock("c1", 0, 5, 1, "a")
-		s.unlock("c1", n, 10, 15)
-		s.unlock("c1", n, 2000, 2000)
-	}},
 	{"clocks that differ by a little", []string{"release outcome", "validity"}, func(s *story) {
 		s.header.OverlapSlack = ms(10)
 		s.unlock("c1", s.lock("c1", 0, 5, 1, "a"), 1005, 1010)
@@ -290,47 +233,6 @@ var correct = []tale{
 		s.begin("c1", history.OpUnlock, 10, history.Event{Lock: n})
 		s.dies("c1", 11)
 		s.lock("c2", 20, 30, 2, "a")
-	}},
-	{"a lock of which nobody heard", nil, func(s *story) {
-		s.ask("c1", 0, "a")
-		s.dies("c1", 11)
-		s.lock("c2", 20, 1015, 3, "a")
-	}},
-	{"an extension whose outcome is unknown", []string{"release outcome"}, func(s *story) {
-		n := s.lock("c1", 0, 5, 1, "a")
-		s.on("c1", history.OpExtend, n, 500, 750, history.OutcomeNoQuorum)
-		s.unlock("c1", n, 990, 1100)
-		s.lock("c2", 1000, 1005, 2, "a")
-	}},
-	{"an extension races with Unlock", []string{"release outcome"}, func(s *story) {
-		n := s.lock("c1", 0, 5, 1, "a")
-		s.extend("c1", n, 10, 30, 1009)
-		s.unlock("c1", n, 11, 20)
-		s.lock("c2", 12, 25, 2, "a")
-		m := s.lock("c3", 2000, 2005, 3, "a")
-		s.on("c3", history.OpExtend, m, 2010, 2030, history.OutcomeLost)
-		s.unlock("c3", m, 2011, 2020)
-	}},
-	{"an extension is written after the old Until", []string{"overlap"}, func(s *story) {
-		n := s.lock("c3", 0, 5, 1, "a")
-		s.extend("c3", n, 990, 1200, 1989)
-		s.lock("c2", 1000, 1990, 2, "a")
-	}},
-	{"another process releases", []string{"overlap", "release outcome"}, func(s *story) {
-		n := s.lock("c1", 0, 5, 1, "a", "b")
-		s.release("c3", "c1", n, 100, 110, "")
-		m := s.lock("c2", 20, 105, 2, "b", "c")
-		s.unlock("c1", n, 200, 205) // Its handle does not know, and a node that was away then still had the key.
-		s.unlock("c2", m, 210, 215)
-	}},
-	{"a Release after Until, of keys that live longer", []string{"release outcome"}, func(s *story) {
-		s.release("c3", "c1", s.lock("c1", 0, 5, 1, "a"), 1001, 1005, "")
-		s.lock("c2", 1002, 1004, 2, "a")
-	}},
-	{"simultaneous Releases are one", []string{"release outcome"}, func(s *story) {
-		n := s.lock("c3", 0, 5, 1, "a")
-		s.release("c2", "c3", n, 10, 20, "")
-		s.release("c2", "c3", n, 11, 20, "")
 	}},
 	{"a Release that fails, and its holder extends", nil, func(s *story) {
 		n := s.lock("c1", 0, 5, 1, "a")
@@ -368,11 +270,6 @@ var correct = []tale{
 		s.keep("c2", s.lock("c2", 6000, 6005, 2, "a"), 6006)
 		s.dies("c2", 7500)
 	}},
-	{"fences of locks that were asked for at one time", []string{"fence order"}, func(s *story) {
-		s.unlock("c1", s.lock("c1", 0, 5, 2, "a"), 6, 7)
-		s.lock("c2", 1, 10, 3, "a")
-		s.lock("c2", 3000, 3010, 1, "b")
-	}},
 	{"waiters that go in order", []string{"waiters"}, func(s *story) {
 		has := s.lock("c2", 0, 5, 1, "a")
 		s.extend("c2", has, 900, 905, 1899)
@@ -409,12 +306,6 @@ var correct = []tale{
 			s.events[i].Polls = s.events[i].Kind == history.Call && s.events[i].Client == "c1" && s.events[i].Call == first
 		}
 	}},
-	{"a waiter whose process stood still", []string{"bounds"}, func(s *story) {
-		s.begin("c1", history.OpTryLock, 700, history.Event{Resources: []string{"b"}, Bound: ms(740)})
-		s.overtaken()
-		s.freeze("c1", 730, 900)
-		s.back("c1", 1, 905, history.Event{Outcome: history.OutcomeNoQuorum})
-	}},
 	{"waiters of several processes", nil, func(s *story) {
 		first := s.overtaken()
 		for i := range s.events {
@@ -429,16 +320,6 @@ var correct = []tale{
 		s.lock("c1.2", 600, 605, 2, "a")
 		n := s.begin("c1.2", history.OpTryLock, 650, history.Event{Resources: []string{"b"}, TTL: ms(1000), Bound: ms(800)})
 		s.back("c1.2", n, 840, history.Event{Outcome: history.OutcomeNoQuorum})
-	}},
-	{"extensions by any ttl", []string{"validity"}, func(s *story) {
-		n := s.lock("c1", 0, 5, 1, "a")
-		for at, ttl := range map[int64]int64{100: 200, 110: 1500, 120: 20} {
-			call := s.begin("c1", history.OpExtend, at, history.Event{Lock: n, TTL: ms(ttl)})
-			s.back("c1", call, at+5, history.Event{OK: true, Until: ms(max(999, map[bool]int64{true: 1609}[at >= 110]))})
-		}
-		s.stall("c1", 790, 960)
-		s.extend("c1", n, 800, 960, 1950) // Its start may be as late.
-		s.lock("c2", 1940, 1951, 2, "a")
 	}},
 	{"holds that end in time", []string{"hold limits"}, func(s *story) {
 		n := s.held(history.Event{MaxHold: ms(300), StopTime: ms(500)})
@@ -455,44 +336,11 @@ var correct = []tale{
 		s.keep("c2", s.with("c2", 6000, 6005, 6999, 4, history.Event{Resources: []string{"a"}, MaxHold: ms(100)}), 6006)
 		s.dies("c2", 6100)
 	}},
-	{"holders hear who waits, or are gone", []string{"wanted"}, func(s *story) {
-		n := s.lock("c1", 0, 5, 1, "a")
-		s.wants(n, 10, false)
-		q := s.ask("c1", 20, "a")
-		s.wait("c1", q, 22)
-		s.wants(n, 60, true)
-		s.unlock("c1", n, 90, 91)
-		s.got("c1", q, 95, 1080, 2)
-		s.wants(q, 100, false)
-		w := s.ask("c1", 110, "a")
-		s.wait("c1", w, 111)
-		s.wait("c2", s.ask("c2", 105, "a"), 106) // It hears of that at an extension.
-		s.unlock("c1", q, 140, 141)
-		s.got("c1", w, 145, 1140, 3)
-		s.dies("c2", 150)
-	}},
-	{"permits at their limits", []string{"permits"}, func(s *story) {
-		s.header.Drift = 0.01
-		for at, slot := range map[int64]string{0: "0", 1: "1", 210: "0", 211: "1"} {
-			s.unlock("c1", s.permit("c1", slot, at, at+5, 1+at), at+6, at+8)
-		}
-		s.release("c2", "c1", s.permit("c1", "0", 420, 425, 500), 426, 428, "")
-		s.permit("c3", "1", 430, 432, 500)
-		s.permit("c3", "0", 435, 437, 501)
-	}},
 	{"a process is killed, and somebody says so when its max hold is over", nil, func(s *story) {
 		n := s.with("c1", 0, 5, 999, 1, history.Event{Resources: []string{"a"}, MaxHold: ms(500)})
 		s.keep("c1", n, 6)
 		s.add(history.Event{At: ms(400), Kind: history.FaultBegin, Fault: "crash", Client: "c1"})
 		s.dies("c1", 700)
-	}},
-	{"a Guard lets holders pass, and refuses earlier ones", []string{"guard"}, func(s *story) {
-		one, two := s.lock("c1", 0, 5, 1, "g"), s.lock("c1", 1000, 1005, 2, "g")
-		s.guarded(one, 900, 901, true)
-		s.guarded(one, 902, 905, true)
-		s.guarded(one, 1009, 1012, false)
-		s.guarded(two, 1010, 1011, true)
-		s.guarded(two, 1020, 1021, true)
 	}},
 	{"a set grows by a node", []string{"sets"}, func(s *story) {
 		s.add(history.Event{Kind: history.Up, Client: "c1"})
@@ -506,10 +354,6 @@ var correct = []tale{
 		s.unlock("c1", calls[3], 500, 505)
 		s.deletes("c1", calls[0], 503, 0, 1, 2)
 		s.follows(510, 10)
-	}},
-	{"a turn after a longer ttl", []string{"turns", "validity"}, func(s *story) {
-		s.passes(20)
-		s.events[2].TTL = ms(930)
 	}},
 	{"a handle that is over, and calls on it", []string{"turns"}, func(s *story) {
 		n := s.passes(20)[0]

@@ -46,9 +46,6 @@ var rules = []rule{
 	{"keys left", "safety.md#availability", false, keysLeft, "When a call has failed, or its lock is released, no node keeps its key, nor when all locks are over."},
 	{"bounds", "algorithm.md#one-connection-per-node", false, bounds, "Every call returns within its own time, whatever the nodes do, and a plain lock once a quorum has granted it."},
 	{"hold limits", "holding.md#time-to-stop", false, holdLimits, "The context of a lock that is kept alive ends by max hold, and by stop time before Until."},
-	{"wanted", "waiting.md#how-a-holder-learns-of-it", false, wanted, "A holder that asks hears at once of a call in its process that waits."},
-	{"permits", "semaphore.md", false, permits, "No more permits of a semaphore are held than it has, nor got in a period."},
-	{"guard", "fencing.md#recipes", false, guard, "A Guard calls one function at a time, none whose fence is behind an earlier one, and refuses no other."},
 	{"sets", "safety.md#clients-with-other-nodes", false, otherSets, "Nobody is told of another client with other nodes where there is none, whatever the nodes do."},
 	{"complete", "../proof/history/history.go", false, complete, "The history says how everything ended, and could have happened as it says."},
 }

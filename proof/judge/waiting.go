@@ -213,39 +213,3 @@ func (r *run) nodeTimeout() int64 {
 	}
 	return int64(250 * time.Millisecond)
 }
-
-// wanted looks at each call that began to wait for a lock whose holder, in the same process, had asked to be told. Of calls
-// in other processes a holder hears at its next extension, if at all. Those that poll may be of another Redlock.
-func wanted(r *run, f *findings) {
-	asked, told := make(map[*lock]int64), make(map[*lock]int64)
-	for _, e := range r.events {
-		if l := r.lockOf(e); e.Kind == history.Wanted && l != nil {
-			if e.OK {
-				told[l] = e.At
-			} else {
-				asked[l] = e.At
-			}
-		}
-	}
-	for _, c := range r.inOrder {
-		if c.wait == 0 || c.begin.Polls {
-			continue
-		}
-		for _, res := range c.begin.Resources {
-			for _, l := range r.byResource[res] {
-				if from, asks := asked[l]; !asks || l.client != c.client || l.acquired.begin.Polls || from > c.wait || l.over <= c.wait {
-					continue
-				}
-				due := r.excused(l.client, c.wait, r.slack(l.client, c.wait))
-				switch t, ok := told[l]; {
-				case ok && t <= due:
-					f.facts++
-				case min(l.over, c.returned(r), r.lived(l.client)) > due:
-					f.facts++
-					p := place{from: c.wait, to: due, resource: res, clients: []string{l.client}, since: l.acquired.begin.At}
-					f.violation(p, "%s waited from %s on, and the holder of %s had not been told at %s", c, at(c.wait), l, at(due))
-				}
-			}
-		}
-	}
-}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -14,7 +13,6 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed6c881748/redlock/bench/libraries"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/proof/history"
 	"github.com/seed6c881748/redlock/proof/trace"
@@ -180,59 +178,6 @@ func TestMonitorIsRefused(t *testing.T) {
 	v.has(t, 3, history.StepGap, "NOPERM")
 }
 
-// What other libraries leave behind is named: redsync's request that comes after its release, and a lock that nobody extends.
-func TestOrphanOfAnotherLibrary(t *testing.T) {
-	t.Parallel()
-	v := watch(t, "", testcluster.WithProxy())
-	v.has(t, 3, history.StepWatch, "")
-	var addrs []string
-	for _, n := range v.Nodes {
-		addrs = append(addrs, n.ProxyAddr())
-	}
-	client, err := libraries.RedsyncOn("goredis").Open(libraries.Opening{Addrs: addrs, TTL: 2 * time.Second})
-	require.NoError(t, err)
-	t.Cleanup(client.Close)
-	worker := client.NewWorker()
-	lock := func() {
-		require.NoError(t, worker.Try(t.Context(), "a"))
-		require.NoError(t, worker.Unlock(t.Context()))
-	}
-	lock()
-	late := v.Nodes[0].Proxy()
-	late.LateBytes(500*time.Millisecond, 500*time.Millisecond)
-	for round := 1; ; round++ {
-		late.SetDelays(5*time.Second, 5*time.Second, 0, 0)
-		err := worker.Try(t.Context(), "a")
-		late.SetDelay(0, 0)
-		if err == nil {
-			_ = worker.Unlock(t.Context())
-		}
-		time.Sleep(3 * time.Second) // Until the key has come and expired.
-		v.mu.Lock()
-		orphans := v.story.Orphans
-		v.mu.Unlock()
-		if orphans > 0 || round == 5 {
-			break
-		}
-	}
-	require.NoError(t, worker.Try(t.Context(), "b"))
-	v.has(t, 2, history.StepExpire, "")
-	require.Eventually(t, func() bool {
-		v.mu.Lock()
-		defer v.mu.Unlock()
-		return v.story.Expired > 0
-	}, 20*time.Second, 5*time.Millisecond)
-	v.stop()
-	require.Positive(t, v.story.Orphans, "%v", v.lines())
-	require.True(t, slices.ContainsFunc(v.wrong, func(what string) bool {
-		return strings.Contains(what, "key a of") && strings.Contains(what, "an orphan on node 0")
-	}), "%v", v.wrong)
-	require.True(t, slices.ContainsFunc(v.wrong, func(what string) bool {
-		return strings.Contains(what, "key b of") && strings.Contains(what, "has expired")
-	}), "%v", v.wrong)
-	require.Zero(t, v.story.Odd, "%v", v.wrong)
-}
-
 // Who reads too slowly gives the connection up, and begins anew.
 func TestTooManyLines(t *testing.T) {
 	t.Parallel()
@@ -257,22 +202,39 @@ func TestTooManyLines(t *testing.T) {
 	require.Contains(t, b.String(), "0 changes that no rule explains")
 }
 
-// A node that is not seen may have what an attempt lacks, so nothing is said of it.
-func TestStoryWithoutANode(t *testing.T) {
-	for _, unseen := range []bool{false, true} {
-		var wrong []string
-		s := &trace.Story{Nodes: 3, Tell: func(_ int64, what string) { wrong = append(wrong, what) }}
-		add := func(op string, node int) {
-			s.Add(history.Event{Op: op, Node: &node, Resources: []string{"a\x1b[31m"}, Holder: "x"})
-		}
-		if unseen {
-			add(history.StepGap, 1)
-		}
-		add(history.StepGrant, 0)
-		add(history.StepExpire, 0)
-		if require.Equal(t, unseen, len(wrong) == 0); !unseen {
-			require.Contains(t, wrong[0], `a\x1b[31m`)
-		}
-		require.Zero(t, s.Locks)
+// What is left behind is named, as redsync's request that comes after its release. A node that is not seen may have what an
+// attempt lacks, so nothing is said of it.
+func TestWhatAStoryTells(t *testing.T) {
+	type step struct {
+		op   string
+		node int
+	}
+	grant, expire := func(node int) step { return step{history.StepGrant, node} }, step{history.StepExpire, 0}
+	for tells, tt := range map[string]struct {
+		steps                  []step
+		locks, expired, orphan int
+	}{
+		"an orphan on node 0: the attempt had no quorum":     {[]step{grant(0), expire}, 0, 0, 1},
+		"an orphan on node 0: another node had deleted it":   {[]step{grant(0), grant(1), {history.StepRelease, 1}, expire}, 1, 0, 1},
+		"a lock that a quorum had has expired":               {[]step{grant(0), grant(1), expire, {history.StepExpire, 1}}, 1, 1, 0},
+		"nothing of an attempt while a node was not seen":    {[]step{{history.StepGap, 1}, grant(0), expire}, 0, 0, 0},
+		"nothing of a min hold, which is left to its expiry": {[]step{grant(0), grant(1), {history.StepShorten, 0}, expire}, 1, 0, 0},
+	} {
+		t.Run(tells, func(t *testing.T) {
+			var told []string
+			s := &trace.Story{Nodes: 3, Tell: func(_ int64, what string) { told = append(told, what) }}
+			for i, x := range tt.steps {
+				s.Add(history.Event{
+					At: 1 + int64(i)*int64(2*time.Second), Op: x.op, Node: &x.node, Resources: []string{"a\x1b[31m"}, Holder: "x",
+				})
+			}
+			require.Equal(t, []int{tt.locks, tt.expired, tt.orphan}, []int{s.Locks, s.Expired, s.Orphans})
+			if strings.HasPrefix(tells, "nothing") {
+				require.Empty(t, told)
+				return
+			}
+			require.Len(t, told, 1)
+			require.Contains(t, told[0], `key a\x1b[31m of x: `+tells)
+		})
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/seed6c881748/redlock/proof/history"
@@ -88,7 +87,7 @@ func (c *client) given(e history.Event) []redlock.Option {
 	if e.Polls {
 		opts = append(opts, redlock.WithPolling(), redlock.WithRetryDelay(40*time.Millisecond))
 	}
-	if slices.Contains(c.cfg.Fenced, e.Resources[0]) || strings.HasPrefix(e.Resources[0], guarded) {
+	if slices.Contains(c.cfg.Fenced, e.Resources[0]) {
 		opts = append(opts, redlock.WithFencing())
 	}
 	return opts

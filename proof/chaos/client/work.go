@@ -19,17 +19,14 @@ var activities = []struct {
 	share int
 	do    behaviour
 }{
-	{18, (*client).tries},
-	{23, (*client).waits},
-	{11, (*client).keeps},
+	{24, (*client).tries},
+	{27, (*client).waits},
+	{19, (*client).keeps},
 	{6, (*client).does},
 	{6, (*client).extends},
 	{5, (*client).handsOn},
 	{2, (*client).abandons},
 	{6, (*client).givesUp},
-	{8, (*client).makesRoom},
-	{8, (*client).takesPermit},
-	{2, (*client).guards},
 	{5, (*client).hurries},
 }
 
