@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -251,4 +252,23 @@ func TestWhatARunHasShown(t *testing.T) {
 	err := told("all", "2m0s", true, 0)
 	require.ErrorIs(t, err, errUntried)
 	require.ErrorContains(t, err, "waiters")
+}
+
+func TestSumOfARun(t *testing.T) {
+	s := sum([]history.Event{
+		{Kind: history.Return, Op: history.OpLock, OK: true},
+		{Kind: history.Return, Op: history.OpTryLock, Outcome: history.OutcomeTaken},
+		{Kind: history.Return, Op: history.OpUnlock, Err: errors.New("odd").Error()},
+		{Kind: history.FaultBegin, Fault: plan.Kill},
+		{Kind: history.FaultEnd, Fault: plan.Kill},
+		{Kind: history.FaultBegin, Fault: history.Stall, Client: "c1"},
+		{Kind: history.Read, OK: true},
+		{Kind: history.Write, OK: true},
+		{Kind: history.Write},
+	})
+	var b strings.Builder
+	s.print(&b)
+	require.Contains(t, b.String(), "lock: ok 1, trylock: taken 1, unlock: odd 1, write: ok 1, write: refused 1")
+	require.Equal(t, 1, s.calls[writes])
+	require.Contains(t, b.String(), "faults: kill 1")
 }

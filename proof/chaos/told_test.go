@@ -159,6 +159,7 @@ var wrongs = []struct {
 	{"keys stay", "keys left", without(isStep(history.StepRelease, history.StepExpire))},
 	{"calls take longer than they may", "bounds", each(history.Return, func(e *history.Event) { e.At += long })},
 	{"holds have no max hold", "hold limits", both(without(func(e history.Event) bool { return e.Kind == history.Lost }), late())},
+	{"there are fewer permits", "permits", each(history.Call, func(e *history.Event) { e.Permits = min(e.Permits, 1) })},
 	{"clients have other nodes", "sets", then(got, func(e history.Event) history.Event {
 		return history.Event{At: e.At, Kind: history.Sets, Client: e.Client, Err: "other nodes"}
 	})},

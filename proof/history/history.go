@@ -24,9 +24,9 @@ const (
 	Run Kind = "run"
 
 	// Call begins a call of the library: Op, Call, Resources, TTL, Bound, and Lock for a call on a lock; of one that asks
-	// for a lock with such options, MinHold, MaxHold, StopTime, NodeTimeout, Drift (of an extension, too), Turn and Polls.
+	// for a lock with such options, Permits, MinHold, MaxHold, StopTime, NodeTimeout, Drift (of an extension, too), Turn and Polls.
 	// It is written before the call is made, or afterwards where only then it is known what it was: an extension of a
-	// lock that is kept alive.
+	// lock that is kept alive; a permit, which is a lock on its slot, as "name#3".
 	Call Kind = "call"
 	// Return ends it: Op, Call, OK, Err, Outcome, and after an acquisition or extension that succeeded Until,
 	// Fence, Token and Holder. It is written as soon as the call has returned. A process that was killed has calls
@@ -166,8 +166,9 @@ type Event struct {
 	From   int64  `json:"from,omitempty"`
 	Set    []int  `json:"set,omitempty"` // Of Up: the numbers of the client's nodes, if it does not have all.
 
-	// What a call asked for besides: the options of those names. Where they are left out, NodeTimeout
+	// What a call asked for besides: a permit of so many, and the options of those names. Where they are left out, NodeTimeout
 	// and Drift are what the run's are.
+	Permits     int     `json:"permits,omitempty"`
 	MinHold     int64   `json:"minHold,omitempty"`
 	MaxHold     int64   `json:"maxHold,omitempty"`
 	StopTime    int64   `json:"stopTime,omitempty"`

@@ -58,8 +58,7 @@ var broken = []tale{
 		s.dies("c1", 100)
 	}},
 	{"an extension of what has ended", []string{"support"}, func(s *story) {
-		n := s.lock("c1", 0, 5, 1, "a")
-		s.grants("c1", n, 2, 0, 1, 2)
+		n := s.granted()
 		s.extend("c1", n, 980, 1005, 1979)
 		s.node(history.StepExtend, "c1", n, 990, 1000, 0)
 		s.node(history.StepExtend, "c1", n, 1001, 1000, 1, 2)
@@ -148,7 +147,7 @@ var broken = []tale{
 	}},
 	{"no loss signal until the process ends by itself", []string{"loss signal"}, func(s *story) {
 		s.held(history.Event{})
-		s.add(history.Event{At: ms(3000), Kind: history.Down, Client: "c1"})
+		s.quits("c1", 3000)
 	}},
 	{"no loss signal before an Unlock that fails", []string{"loss signal"}, func(s *story) {
 		n := s.held(history.Event{})
@@ -279,6 +278,17 @@ var broken = []tale{
 		s.stops(n, 650, 999)
 		s.unlock("c1", n, 700, 705)
 	}},
+	{"three have one of two", []string{"permits", "overlap"}, func(s *story) {
+		s.permit("c1", "0", 0, 5, 1)
+		s.permit("c2", "1", 0, 6, 1)
+		s.permit("c3", "1", 300, 305, 2)
+	}},
+	{"three in a period", []string{"permits"}, func(s *story) {
+		for i, slot := range []string{"0", "1", "2"} {
+			at := int64(i) * 80
+			s.unlock("c1", s.permit("c1", slot, at, at+5, 1), at+6, at+8)
+		}
+	}},
 	{"another client has other nodes", []string{"sets"}, func(s *story) {
 		s.add(history.Event{Kind: history.Up, Client: "c1"})
 		s.add(history.Event{At: ms(5), Kind: history.Sets, Client: "c1", Err: "c2 has d instead of c"})
@@ -307,7 +317,7 @@ var broken = []tale{
 	}},
 	{"a pass with the same fence", []string{"turns", "fence order"}, func(s *story) {
 		s.passes(20, 30)
-		s.events[len(s.events)-1].Fence = 2
+		s.refence(3, 2)
 	}},
 	{"a pass to a call that polls", []string{"turns"}, func(s *story) {
 		s.passes(20)

@@ -14,8 +14,7 @@ var correct = []tale{
 	{"half of those in line hear late, of nodes that are slow", []string{"next in line", "bounds"}, func(s *story) {
 		s.header.DriftLeast = 0 // Nobody knows it.
 		s.header.Settings = map[string]string{"node timeout": "250ms"}
-		n := s.begin("c3", history.OpTryLock, 0, history.Event{Resources: []string{"b"}, TTL: ms(1000), Bound: ms(50)})
-		s.got("c3", n, 50, 900, 1)
+		s.tries("c3", 0, 50, 1)
 		s.hearLate()
 	}},
 	{"nodes that were not seen, or have lost it, may have had a lock", []string{"support"}, func(s *story) {
@@ -79,7 +78,7 @@ var correct = []tale{
 	{"a kept lock is lost while the servers do not run", nil, func(s *story) {
 		n := s.held(history.Event{})
 		s.grants("c1", n, 2, 0, 1, 2)
-		s.add(history.Event{From: ms(300), At: ms(900), Kind: history.Step, Op: history.StepLate, Node: new(int)})
+		s.late(300, 900)
 		s.lost(n, 1000)
 	}},
 	{"a kept lock is lost to another process, which releases it", nil, func(s *story) {
@@ -335,6 +334,15 @@ var correct = []tale{
 		s.unlock("c1", stood, 4640, 4645)
 		s.keep("c2", s.with("c2", 6000, 6005, 6999, 4, history.Event{Resources: []string{"a"}, MaxHold: ms(100)}), 6006)
 		s.dies("c2", 6100)
+	}},
+	{"permits at their limits", []string{"permits"}, func(s *story) {
+		s.header.Drift = 0.01
+		for at, slot := range map[int64]string{0: "0", 1: "1", 210: "0", 211: "1"} {
+			s.unlock("c1", s.permit("c1", slot, at, at+5, 1+at), at+6, at+8)
+		}
+		s.release("c2", "c1", s.permit("c1", "0", 420, 425, 500), 426, 428, "")
+		s.permit("c3", "1", 430, 432, 500)
+		s.permit("c3", "0", 435, 437, 501)
 	}},
 	{"a process is killed, and somebody says so when its max hold is over", nil, func(s *story) {
 		n := s.with("c1", 0, 5, 999, 1, history.Event{Resources: []string{"a"}, MaxHold: ms(500)})

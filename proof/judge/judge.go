@@ -46,6 +46,7 @@ var rules = []rule{
 	{"keys left", "safety.md#availability", false, keysLeft, "When a call has failed, or its lock is released, no node keeps its key, nor when all locks are over."},
 	{"bounds", "algorithm.md#one-connection-per-node", false, bounds, "Every call returns within its own time, whatever the nodes do, and a plain lock once a quorum has granted it."},
 	{"hold limits", "holding.md#time-to-stop", false, holdLimits, "The context of a lock that is kept alive ends by max hold, and by stop time before Until."},
+	{"permits", "semaphore.md", false, permits, "No more permits of a semaphore are held than it has, nor got in a period."},
 	{"sets", "safety.md#clients-with-other-nodes", false, otherSets, "Nobody is told of another client with other nodes where there is none, whatever the nodes do."},
 	{"complete", "../proof/history/history.go", false, complete, "The history says how everything ended, and could have happened as it says."},
 }

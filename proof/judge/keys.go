@@ -91,7 +91,7 @@ func (r *run) orphans() (all []orphan, looked int) {
 				o.client, o.from, useless = r.useless(c)
 			} else if c = owners[e.Owner]; c != nil {
 				o.client, o.from, useless = r.useless(c)
-			} else if tried := attempts[attempted{e.Owner, at.key}]; tried != nil {
+			} else if tried := attempts[attempted{e.Owner, called(at.key)}]; tried != nil {
 				o.client, o.from, useless = e.Owner, failed(tried, e), true
 			}
 			if o.from = max(o.from, e.At); useless {
@@ -143,7 +143,7 @@ func (r *run) attempts() map[attempted][]attempt {
 	for _, c := range r.inOrder {
 		for _, v := range r.votes[c.id] {
 			for _, key := range c.begin.Resources {
-				of := attempted{c.client, key}
+				of := attempted{c.client, called(key)}
 				all[of] = append(all[of], attempt{period{v.From, v.At}, c.id})
 			}
 		}
@@ -152,6 +152,12 @@ func (r *run) attempts() map[attempted][]attempt {
 		slices.SortFunc(tried, func(a, b attempt) int { return cmp.Compare(a.from, b.from) })
 	}
 	return all
+}
+
+// called is what a call names that has got a key: the semaphore of a slot, as "name" of "name#3".
+func called(key string) string {
+	name, _, _ := strings.Cut(key, "#")
+	return name
 }
 
 // failed is when the attempt was over that has made a key, and has got no lock. Several may have.

@@ -15,8 +15,9 @@ type lock struct {
 	holder    string // The digest of its token.
 	acquired  *call
 
-	// asked is a time that the attempt which got the lock did not begin before, by Until; began is when its call did, and got
-	// when its holder knew of it. A lock that was passed on was asked for by the first of its turn.
+	// asked is a time that the attempt which got the lock did not begin before, got when its holder knew of it. An attempt that
+	// got a permit may have begun before the call, for another one: after began at least. A lock that was passed on was asked
+	// for by the first of its turn.
 	began, asked, got int64
 	// until is the last end that its holder saw. It is exact unless the lock is kept and nothing tells it later.
 	until int64
@@ -77,10 +78,11 @@ func (r *run) addLock(c *call) {
 	resources := slices.Compact(slices.Sorted(slices.Values(c.begin.Resources)))
 	l := &lock{
 		id: c.id, resources: resources, fence: c.end.Fence, acquired: c, until: c.end.Until,
-		holder: holder(*c.end), began: c.begin.At, asked: c.begin.At, got: c.end.At,
+		holder: holder(*c.end), asked: c.begin.At, got: c.end.At,
 	}
 	if ttl := c.mostTTL(r); l.until > 0 && ttl > 0 {
-		l.asked = min(max(l.asked, l.until-ttl), l.got) // Until is at most a ttl after the start of the attempt.
+		l.began = min(l.asked, l.until-ttl) // Until is at most a ttl after the start of the attempt.
+		l.asked = min(max(l.asked, l.until-ttl), l.got)
 	}
 	c.lock, r.byHolder[l.holder], r.got = l, l, append(r.got, l)
 	if c.end.Token != "" {

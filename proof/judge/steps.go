@@ -57,7 +57,7 @@ func (r *run) keysOf(l *lock) []string {
 		return nil
 	case len(keys) == len(l.resources):
 		return keys
-	case len(keys) == 0:
+	case len(keys) == 0 && l.acquired.begin.Permits == 0:
 		return l.resources // No node had one.
 	}
 	return nil

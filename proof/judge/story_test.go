@@ -142,6 +142,12 @@ func (s *story) hearLate() {
 	}
 }
 
+// tries is a call of TryLock that got b until 900 ms after it began.
+func (s *story) tries(client string, from, to, fence int64) {
+	n := s.begin(client, history.OpTryLock, from, history.Event{Resources: []string{"b"}, TTL: ms(1000), Bound: ms(to)})
+	s.got(client, n, to, from+900, fence)
+}
+
 // votes are those on a call of c1, and when they came; the last node gave none.
 func (s *story) votes(call int, at int64, came ...int64) {
 	e := history.Event{At: ms(at), Kind: history.Votes, Client: "c1", Call: call}
@@ -167,6 +173,13 @@ func (s *story) stops(lock int, at, until int64) { s.signal(lock, at, until, his
 
 func (s *story) signal(lock int, at, until int64, how string) {
 	s.add(history.Event{At: ms(at), Kind: history.Lost, Client: "c1", Lock: lock, Until: ms(until), Outcome: how})
+}
+
+// granted is a lock of c1 on a, from all nodes.
+func (s *story) granted() int {
+	n := s.lock("c1", 0, 5, 1, "a")
+	s.grants("c1", n, 2, 0, 1, 2)
+	return n
 }
 
 // inLine is a lock of c1 on a, and a call of c2 that waits for it.
@@ -263,12 +276,22 @@ func (s *story) deletes(client string, lock int, at int64, nodes ...int) {
 	s.node(history.StepRelease, client, lock, at, 0, nodes...)
 }
 
+// late is an answer of a server that took so long.
+func (s *story) late(from, to int64) {
+	s.add(history.Event{From: ms(from), At: ms(to), Kind: history.Step, Op: history.StepLate, Node: new(int)})
+}
+
 func (s *story) enter(client string, lock int, at int64) {
 	s.add(history.Event{At: ms(at), Kind: history.Enter, Client: client, Lock: lock})
 }
 
 func (s *story) dies(client string, at int64) {
 	s.add(history.Event{At: ms(at), Kind: history.Down, Client: client, Err: "killed"})
+}
+
+// quits has the process end by itself.
+func (s *story) quits(client string, at int64) {
+	s.add(history.Event{At: ms(at), Kind: history.Down, Client: client})
 }
 
 // told returns the whole history.
@@ -326,6 +349,12 @@ func (s *story) with(client string, from, to, until, fence int64, asks history.E
 	n := s.begin(client, history.OpLock, from, asks)
 	s.got(client, n, to, until, fence)
 	return n
+}
+
+// permit is one of two, of which there are two in 200 ms.
+func (s *story) permit(client string, slot string, from, to, fence int64) int {
+	asks := history.Event{Resources: []string{"s#" + slot}, Permits: 2, MinHold: ms(200)}
+	return s.with(client, from, to, from+999, fence, asks)
 }
 
 // held is a lock until 999 that is kept from 6 on.
@@ -393,5 +422,14 @@ func (s *story) takesTurns(next string) {
 		s.unlock(next, calls[next], at+400, at+402)
 		s.takes(other, calls[other], calls[other], at+405, at+1300, fence+3)
 		s.unlock(other, calls[other], at+410, at+412)
+	}
+}
+
+// refence gives the lock with that fence another one.
+func (s *story) refence(from, to int64) {
+	for i := range s.events {
+		if s.events[i].Kind == history.Return && s.events[i].Fence == from {
+			s.events[i].Fence = to
+		}
 	}
 }

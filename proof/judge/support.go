@@ -34,7 +34,7 @@ func support(r *run, f *findings) {
 // it until that is over.
 func (r *run) supported(f *findings, l *lock, keys []string) {
 	over, least := l.over, int64(0)
-	if l.acquired.begin.MinHold > 0 && len(l.releases) == 0 { // Release by token ends it.
+	if l.acquired.begin.MinHold > 0 && l.acquired.begin.Permits == 0 && len(l.releases) == 0 { // Release by token ends it.
 		least = r.used(l) + r.leastHold(l)
 	}
 	over = max(over, least)

@@ -64,7 +64,7 @@ func returned(r *run, f *findings, l *lock) {
 	switch {
 	case until <= c.begin.At: // Also where there is none.
 		f.violation(p, "%s began at %s, and its lock had until %s", c, at(c.begin.At), at(until))
-	case until < r.leastOf(l):
+	case until < r.leastOf(l) && c.begin.Permits == 0: // The attempt may have been begun for another one who wants a permit.
 		f.violation(p, "%s had a lock until %s, and its ttl less the drift goes to %s", c, at(until), at(r.least(c)))
 	case c.end.At > r.excused(l.client, until, r.slack(l.client, until)):
 		f.violation(p, "%s returned at %s, and its lock had ended at %s", c, at(c.end.At), at(until))
@@ -198,7 +198,7 @@ func bounds(r *run, f *findings) {
 // an attempt is given up, whose votes may still come.
 func decided(r *run, f *findings, c *call, e history.Event) {
 	l, need := c.lock, r.quorum(c.client)
-	if l == nil || l.fence > 0 || l.from != nil {
+	if l == nil || l.fence > 0 || c.begin.Permits > 0 || l.from != nil {
 		return
 	}
 	var yes []int64

@@ -158,8 +158,8 @@ func (c *client) hook(ctx context.Context, e redlock.Event) {
 	call, _ := ctx.Value(callKey{}).(int)
 	at := c.rec.Clock.Of(e.Time)
 	switch {
-	case e.Kind == redlock.EventSettled && e.Op == redlock.OpLock && call > 0:
-		c.rec.Log(history.Event{At: at, Kind: history.Votes, Call: call, From: at - int64(e.Took), Votes: votes(c.cfg.Set, e, at)})
+	case e.Kind == redlock.EventSettled && e.Op == redlock.OpLock && call != 0:
+		c.rec.Log(history.Event{At: at, Kind: history.Votes, Call: max(call, -call), From: at - int64(e.Took), Votes: votes(c.cfg.Set, e, at)})
 	case e.Kind == redlock.EventWaiting && call > 0 && c.waitsNow(call):
 		c.rec.Log(history.Event{At: at, Kind: history.Wait, Call: call})
 	case e.Kind == redlock.EventExtended && e.Kept:

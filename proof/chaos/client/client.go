@@ -18,6 +18,7 @@ import (
 	"github.com/seed6c881748/redlock/internal/settings"
 	"github.com/seed6c881748/redlock/proof/chaos/protocol"
 	"github.com/seed6c881748/redlock/redlock"
+	"github.com/seed6c881748/redlock/redlock/semaphore"
 )
 
 type client struct {
@@ -33,6 +34,8 @@ type client struct {
 	far  *redlock.Redlock // Over slow connections.
 	long *redlock.Redlock // Of workLong.
 	open []*redlock.Redlock
+
+	semaphores []*permits
 
 	calls atomic.Int64
 
@@ -185,6 +188,13 @@ func (c *client) connectAll() (err error) {
 		{&c.long, nil, []redlock.Option{redlock.WithPrefix("long:"), redlock.WithFencing()}},
 	} {
 		if *r.lib, err = c.connect(r.conns, r.opts...); err != nil {
+			return err
+		}
+	}
+	c.semaphores = []*permits{{name: "sem/0", k: 2}, {name: "sem/1", k: 3, period: 300 * time.Millisecond}}
+	for _, p := range c.semaphores {
+		p.Semaphore, err = semaphore.New(c.lib, p.name, p.k, c.ttl, redlock.WithMinHold(p.period))
+		if err != nil {
 			return err
 		}
 	}

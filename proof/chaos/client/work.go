@@ -19,14 +19,15 @@ var activities = []struct {
 	share int
 	do    behaviour
 }{
-	{24, (*client).tries},
+	{20, (*client).tries},
 	{27, (*client).waits},
-	{19, (*client).keeps},
+	{15, (*client).keeps},
 	{6, (*client).does},
 	{6, (*client).extends},
 	{5, (*client).handsOn},
 	{2, (*client).abandons},
 	{6, (*client).givesUp},
+	{8, (*client).takesPermit},
 	{5, (*client).hurries},
 }
 
