@@ -186,8 +186,9 @@ func (r *run) stayed(o orphan) bool {
 		again = false
 		for _, f := range r.faults {
 			hits := (f.node < 0 || f.node == o.node) && (f.client == "" || f.hits(o.client)) && f.name != "lag" && !f.Harmless
-			// A client connects again the later the longer it could not.
-			over := f.to + min(settling, settling/5+2*(f.to-f.from))
+			// A client connects again the later the longer it could not: an attempt that a fault holds up takes up to a
+			// second, and the pause after one that failed up to 1.5 s.
+			over := f.to + min(settling*5/2, settling/5+3*(f.to-f.from))
 			if hits && f.from <= from+soon && over > from {
 				from, again = over, true
 			}
