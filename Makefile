@@ -64,6 +64,9 @@ override REDIS_SERVER := $(abspath $(REDIS_SERVER))
 export REDIS_SERVER
 endif
 
+# A go.work, as make work writes it for editors, is not for tests: users have no such thing.
+export GOWORK = off
+
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 
@@ -110,7 +113,7 @@ check-rest: ## everything that CI runs but make cover
 
 # The numbers of seeds, rounds and servers that make check leaves out.
 .PHONY: nightly
-nightly: full race oldest matrix lint-internal cross-all mutants proved soak world-full quorum-full fleet packages-test ## all tests at full size, all servers, all mutants, packages
+nightly: full race oldest matrix lint-internal cross-all mutants proved soak world-full quorum-full fleet fuzz packages-test ## all tests at full size, all servers, all mutants, packages
 
 .PHONY: vet
 vet: ## go vet
@@ -272,10 +275,11 @@ oldest: ## the integrations compile with the oldest Go that go.mod allows; make 
 
 .PHONY: fuzz
 fuzz: ## every fuzz target of the library, FUZZTIME each
-	@set -e; found=$$($(GO) test -list '^Fuzz' ./redlock); \
-	for f in $$(echo "$$found" | grep '^Fuzz'); do \
-		echo "fuzz: $$f"; \
-		$(GO) test -timeout $(TIMEOUT) -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) ./redlock; \
+	@set -e; for p in $$(git grep -l '^func Fuzz' -- '*_test.go' | xargs -n 1 dirname | sort -u); do \
+		for f in $$($(GO) test -list '^Fuzz' ./$$p | grep '^Fuzz'); do \
+			echo "fuzz: $$p: $$f"; \
+			$(GO) test -timeout $(TIMEOUT) -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) ./$$p; \
+		done; \
 	done
 
 .PHONY: stress
@@ -390,7 +394,7 @@ api-diff: ## what breaks programs that use the last release, or OLD=tag-or-commi
 .PHONY: work
 work: ## write go.work, for editors: all modules in one window
 	rm -f go.work go.work.sum
-	$(GO) work init . $(addprefix ./,$(NESTED))
+	env -u GOWORK $(GO) work init . $(addprefix ./,$(NESTED))
 
 .PHONY: footprint
 footprint: ## write docs/generated/footprint.md: what a program gets with the library

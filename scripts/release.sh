@@ -172,9 +172,11 @@ EOF
 for t in $tags; do
 	echo "  git tag -a $t -m '$t' $release"
 done
-echo "  git push --atomic origin $branch $tags"
+echo "  git push --atomic origin $branch${modules:+ ${tags#"$version "}}"
+echo "  git push origin $version"
 echo
-echo "The pushed tag $version has .github/workflows/release.yml build these packages once more, attest where they come from, and"
-echo "publish the release. build/dist has them as they are here: checksums.txt must be the same."
+echo "The version's tag comes alone: GitHub starts no workflow for more than three tags at once. .github/workflows/release.yml"
+echo "then builds the packages once more, attests where they come from, and publishes them. What build/dist has of them must"
+echo "have the same checksums, if the version of Go is the same; the SBOMs have a time and a number of their own."
 echo
 echo "To undo it: git reset --hard $start"

@@ -257,7 +257,7 @@ func TestFleetHandsOver(t *testing.T) {
 }
 
 // Processes of both versions work on a hot resource, the newer ones in turns: nobody has it beside somebody else, fences
-// grow with time, and everybody gets his share.
+// grow with time, and every process gets locks. How many, the log says.
 func TestFleetWorksTogether(t *testing.T) {
 	for _, turn := range []bool{false, true} {
 		v := both(t)[0]

@@ -79,14 +79,13 @@ func buildOver(t *testing.T, version, dir, library string) (why string) {
 		Replace []struct{ Old, New struct{ Path string } }
 	}
 	require.NoError(t, json.Unmarshal(out, &file))
+	edit := []string{"mod", "edit", "-replace", root + "=" + library} // Also where a release requires the published one.
 	for _, r := range file.Replace {
-		if path := filepath.Join(dir, r.New.Path); strings.HasPrefix(r.New.Path, ".") {
-			if r.Old.Path == root {
-				path = library
-			}
-			require.NoError(t, run(dir, "go", "mod", "edit", "-replace", r.Old.Path+"="+path, mod))
+		if r.Old.Path != root && strings.HasPrefix(r.New.Path, ".") {
+			edit = append(edit, "-replace", r.Old.Path+"="+filepath.Join(dir, r.New.Path))
 		}
 	}
+	require.NoError(t, run(dir, "go", append(edit, mod)...))
 	if err = run(dir, "go", "build", "-mod=mod", "-modfile="+mod, "./..."); err != nil {
 		return err.Error()
 	}
