@@ -250,9 +250,9 @@ func WithMaxHold(d time.Duration) Option {
 // longer fence life than the lock has. TryLock takes no part, nor do calls with WithPolling or a retry count of 0. Whoever
 // polls, such as clients of other libraries, finds the resource free only between two turns.
 //
-// d must not be negative, nor exceed a tenth of the validity; one that New was given is cut to that. It takes no
-// [WithMinHold]: a call that sets one of them takes the other, if New was given it, away with 0. Good values are 5 ms to
-// 20 ms. Default 0: none.
+// d must not be negative, nor exceed a tenth of the validity; one that New was given is cut to that. It does not go
+// together with [WithMinHold]: a call that sets one of them must set the other to 0 if New was given it. Good values are
+// 5 ms to 20 ms. Default 0: none.
 func WithTurn(d time.Duration) Option {
 	return option(below("turn", d), func(o *options) { o.turn, o.turnHere = d, true })
 }

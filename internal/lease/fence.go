@@ -43,7 +43,7 @@ type Fencing struct {
 // after, the other lock found at least this lock's fence. docs/safety.md has the proof, which Coq has checked.
 type block struct {
 	set   []int64 // by node: its counter as it has last answered
-	found []int64 // by node: what that was before the grant, or one less than it is now if that is not known
+	found []int64 // by node: its counter before the grant; if that is not known, the counter now less one
 }
 
 // OwnBlock has the round find out which numbers below its fence are its own. Before Begin only.

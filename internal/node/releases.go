@@ -132,7 +132,7 @@ func (r *dueReleases) add(t *Trace, index uint16, now time.Duration) *dueRelease
 	return &dueRelease{trace: t, index: index, open: true, last: after(now, t.lateness(true))}
 }
 
-// sweep forgets releases of which nothing can be left, as nobody sends them to a node that is away. It runs at most
+// sweep forgets releases whose keys must be gone by now: for a node that is away they would pile up. It runs at most
 // once a second.
 func (r *dueReleases) sweep(now time.Duration) {
 	if now-r.swept < time.Second {

@@ -117,7 +117,7 @@ type Refusal struct {
 func (t *Timer) Expect(why Reason, no Refusal, now time.Time) {
 	t.ExpectNothing()
 	if why != ByTick && t.overload.Overloaded() {
-		// It was told of something, and could not look: it is to, without being counted.
+		// It was told of a release, but an overload kept it from looking. It looks again soon, uncounted.
 		t.expiry = now.Add(t.overload.Look(t.pace.Limit))
 		return
 	}
