@@ -40,7 +40,7 @@ func mixedLoad(ctx context.Context, t *testing.T, r *redlock.Redlock, callers in
 	return wg.Wait
 }
 
-// A real server that has refused a write, and carries out what needs none, is told within 20 s, once, with any load, and is
+// A real server that has refused a write, and carries out what needs none, is told soon, once, with any load, and is
 // back soon after it has writes again.
 func TestUnresponsiveServerThatRefusesWrites(t *testing.T) {
 	for name, set := range map[string][3]string{ // As CONFIG SET takes it, and back.
@@ -66,7 +66,7 @@ func TestUnresponsiveServerThatRefusesWrites(t *testing.T) {
 				rec.TakeAll()
 				do(t, c.Nodes[1], "CONFIG", "SET", set[0], set[1])
 				cycle(t, r, "x", ttl) // It is refused there: of the load, all may go well, for as long as it lasts.
-				require.Eventually(t, func() bool { return len(unresponsive(r)) == 1 }, 20*time.Second, 50*time.Millisecond)
+				require.Eventually(t, func() bool { return len(unresponsive(r)) == 1 }, time.Minute, 50*time.Millisecond)
 				require.ErrorContains(t, r.Stats().Nodes[1].Unresponsive, name)
 				assert.Never(t, func() bool { return len(unresponsive(r)) == 0 }, time.Duration(rounds(20, 5))*time.Second, 50*time.Millisecond)
 				do(t, c.Nodes[1], "CONFIG", "SET", set[0], set[2])

@@ -481,7 +481,8 @@ func TestTurnTellsTheHolderWhoRests(t *testing.T) {
 		turn := redlock.WithTurn(50 * time.Millisecond)
 		l := waitLock(t, r, []string{"a"}, time.Second, turn)
 		wanted := l.Wanted()
-		go func() { _ = waitLock(t, r, []string{"a"}, time.Second, turn).Unlock(t.Context()) }()
+		done := make(chan error)
+		go func() { done <- waitLock(t, r, []string{"a"}, time.Second, turn).Unlock(t.Context()) }()
 		synctest.Wait()
 		select {
 		case <-wanted:
@@ -489,5 +490,6 @@ func TestTurnTellsTheHolderWhoRests(t *testing.T) {
 			require.Fail(t, "the holder has not heard of it")
 		}
 		require.NoError(t, l.Unlock(t.Context()))
+		require.NoError(t, <-done)
 	})
 }

@@ -130,6 +130,32 @@ func TestWaitSubscriptionComesBackWithItsNode(t *testing.T) {
 	})
 }
 
+// A fault of a moment as somebody begins to listen is no event: the next attempt comes after a pause.
+func TestWaitSubscriptionThatFailsForAMomentIsNotTold(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		var spent atomic.Bool
+		nodes := make([]redlock.Node, len(c.Nodes))
+		for i, n := range c.Nodes {
+			nodes[i] = redlock.Node{Name: n.Name(), Pool: redlock.PoolFunc(func(ctx context.Context) (redis.Conn, error) {
+				if spent.Load() {
+					return nil, errors.New("spent")
+				}
+				return n.Conn(ctx)
+			})}
+		}
+		var rec recorder
+		r := newOver(t, nodes, redlock.WithHook(rec.Hook))
+		warm(t, r)
+		held := lockElsewhere(t, c, "x", time.Hour)
+		spent.Store(true)
+		time.AfterFunc(20*time.Millisecond, func() { spent.Store(false) })
+		w := startLock(t, r, []string{"x"}, slowly()...)
+		time.Sleep(time.Second)
+		assert.Empty(t, rec.TakeOf(redlock.EventPolling))
+		w.takesOver(t, held, 10*time.Millisecond)
+	})
+}
+
 // A pool that has only one connection to give leaves none to listen on.
 func TestWaitSubscriptionIsDoneWithoutIfThePoolHasOneConnection(t *testing.T) {
 	for _, wait := range []bool{false, true} {

@@ -108,7 +108,7 @@ func (w *waiter) state(sleeps bool) (s waiting.State, passed *Lock) {
 // returns nil, and the waiter is in line again.
 func (w *waiter) receive(l *Lock, attempts int) *Lock {
 	r := w.a.r
-	if l.Err() != nil {
+	if l.Err() != nil || r.calls.IsClosing() { // Closed: whoever got it could not release it any more.
 		l.share.end()
 		l.claim.wakeOthers()
 		for i, n := range r.nodes {

@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -279,4 +280,38 @@ func TestLose(t *testing.T) {
 	l.Lose(now.Add(3 * time.Hour))
 	assert.Equal(t, Expired, l.Ended, "it had ended before")
 	assert.Equal(t, time.Hour, l.Lasted)
+}
+
+// A claim that has won its contest, and is given up while nodes raise their counters, says nothing of who had the lock
+// before: these have given way.
+func TestAWonContestIsNotTold(t *testing.T) {
+	now := time.Now()
+	r := fencedRound(now, 3)
+	r.Config.Random = func(d time.Duration) time.Duration { return 0 }
+	r.Config.Digest = func(string) string { return "a" }
+	r.Config.Reserved = errors.New("reserved")
+	r.Config.Takes = func(int) time.Duration { return 0 }
+	r.Patience = time.Second
+	r.Begin(now, time.Second)
+	for i := range 3 {
+		require.True(t, r.Asked(i))
+	}
+	vote := func(i int, o node.Outcome) {
+		for e := r.Vote(i, &o, now); e.Has(More); {
+			e = r.Next(now)
+		}
+	}
+	vote(0, node.Outcome{Stance: node.Yes, Fence: 5})
+	vote(1, node.Outcome{Stance: node.No, Holder: &node.Holder{Digest: "b"}})
+	vote(2, node.Outcome{Stance: node.No, Holder: &node.Holder{Digest: "c"}})
+	require.Equal(t, Asking, r.Stage, "it leads, and asks again")
+	for i := range 3 {
+		r.Asked(i)
+	}
+	vote(1, node.Outcome{Stance: node.Yes, Fence: 7})
+	vote(2, node.Outcome{Stance: node.Yes, Fence: 6})
+	require.True(t, r.IsRaising())
+	r.GiveUp()
+	require.Equal(t, NoQuorum, r.Amounts())
+	require.Zero(t, count(r.Telling()).no)
 }

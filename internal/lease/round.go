@@ -338,13 +338,16 @@ func (r *Round) GiveUp() (e Effect) {
 	if r.Stage == Over {
 		return 0
 	}
+	won := r.Stage == Raising
 	if r.Stage <= Raising {
 		e = Decided
 	}
 	if r.Kind == Locking {
 		e |= GiveBack | Wake
 	}
-	if r.Contest != nil && count(r.Ballots).no == 0 {
+	if won {
+		r.Contest = nil // It was won.
+	} else if r.Contest != nil && count(r.Ballots).no == 0 {
 		r.Contest.tells = true // Who was asked again has not answered yet, which does not say what the contest was about.
 	}
 	return e | r.end(Undecided)

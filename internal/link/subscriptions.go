@@ -147,7 +147,7 @@ func (s *subscription) turned(up bool) (news bool) {
 	all := s.all
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	news = up != s.up || !s.settled
+	news = up && !s.up || !s.settled
 	s.up, s.settled, s.failed = up, true, !up
 	if up {
 		s.said[noSubscription] = false
@@ -220,8 +220,10 @@ func (s *subscription) run(ctx context.Context, last <-chan struct{}, done chan<
 	if last != nil {
 		<-last
 	}
+	var early time.Time // when a pause was last cut short
 	for pause := minRelisten; ; pause = min(2*pause, MaxRelisten) {
 		began := time.Now()
+		s.forgetReached() // This attempt uses what was reached before it.
 		err := s.listen(ctx)
 		if time.Since(began) > MaxRelisten {
 			pause = minRelisten
@@ -229,9 +231,6 @@ func (s *subscription) run(ctx context.Context, last <-chan struct{}, done chan<
 		s.all.mu.Lock()
 		worked, again := s.up, s.failed
 		s.all.mu.Unlock()
-		if worked {
-			s.forgetReached() // Without a pause, a connection that breaks at once would be made over and over.
-		}
 		if s.turned(false) {
 			s.all.Changed()
 		}
@@ -243,12 +242,16 @@ func (s *subscription) run(ctx context.Context, last <-chan struct{}, done chan<
 		if !worked && s.link.Unreached() == nil && (again || conn.IsReply(err) || errors.Is(err, errNotPushed)) {
 			s.complain(noSubscription, err)
 		}
-		t := time.NewTimer(pause)
+		wait, reached := pause, s.reached
+		if left := MaxRelisten - time.Since(early); left > 0 {
+			wait, reached = min(pause, left), nil // A node may flap: each new subscription can have all heads ask the nodes.
+		}
+		t := time.NewTimer(wait)
 		select {
 		case <-t.C:
-		case <-s.reached:
+		case <-reached:
 			t.Stop()
-			pause = minRelisten
+			pause, early = minRelisten, time.Now()
 		case <-ctx.Done():
 			t.Stop()
 			return

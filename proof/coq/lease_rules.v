@@ -15,7 +15,7 @@
                 internal/lease/round.go: fail
      lose       nothing in the library: docs/safety.md has a list, "What loses keys"
      look       internal/quarantine/check.lua, before each script that grants:
-                internal/quarantine/scripts.lua.go: Grants
+                internal/quarantine/scripts.lua.go: Granting
      votes      internal/quarantine/check.lua
      validity   internal/lease/drift.go: Drift, internal/lease/drift.go: Validity
      believes   internal/lease/round.go: Until, internal/lease/lease.go: Got, internal/lease/lease.go: Prolong,

@@ -29,7 +29,9 @@ import (
 // there is none, the commit before clients told each other of their sets of nodes.
 const beforeSets = "6d391390"
 
-const ttl = 10 * time.Second
+// ttl is so long that nobody who waits asks again because a holder's keys should have expired: a test that waits for that
+// would not notice that no message comes.
+const ttl = 10 * time.Minute
 
 // A version is one of the two that speak with each other.
 type version struct {
@@ -208,18 +210,32 @@ func (p *process) does(q request) (id int, a answer) {
 	return id, a
 }
 
-// stands waits until a process stands in the line of a quorum of nodes.
+// stands waits until a process stands in the line of a quorum of nodes, for as long as its retry delay at least.
 func stands(t *testing.T, c *testcluster.Cluster, resource string) {
 	t.Helper()
 	testkit.Await(t, testkit.Patience, "somebody waits", func() bool {
 		in := 0
 		for _, n := range c.Nodes {
-			if testkit.Admin(t, n, "ZCARD", stored.Keys{}.Line(resource)) == int64(1) {
+			line := stored.Keys{}.Line(resource)
+			life, _ := testkit.Admin(t, n, "PTTL", line).(int64)
+			if testkit.Admin(t, n, "ZCARD", line) == int64(1) && life > time.Minute.Milliseconds()*3/4 {
 				in++
 			}
 		}
 		return in > len(c.Nodes)/2
 	})
+}
+
+// nothingReserved requires that whoever was told, and has come, has taken away what was reserved for it on a quorum.
+func nothingReserved(t *testing.T, c *testcluster.Cluster, resource string) {
+	t.Helper()
+	reserved := 0
+	for _, n := range c.Nodes {
+		if testkit.Admin(t, n, "EXISTS", strings.TrimSuffix(stored.Keys{}.Line(resource), "l")+"r") == int64(1) {
+			reserved++
+		}
+	}
+	require.LessOrEqual(t, reserved, len(c.Nodes)/2, "who was told has come")
 }
 
 // A lock of one version excludes the other one, which is woken by its release, and gets a larger fence. Without that
@@ -248,6 +264,7 @@ func TestFleetHandsOver(t *testing.T) {
 				require.Less(t, a.At.Sub(released), 30*time.Second, "it was woken")
 				require.Greater(t, a.Spans[0].Fence, fence)
 				fence = a.Spans[0].Fence
+				nothingReserved(t, c, "x")
 				second.does(request{ID: waits, Op: "unlock"})
 				first, second = second, first
 				v[0], v[1] = v[1], v[0]
@@ -266,6 +283,7 @@ func TestFleetWorksTogether(t *testing.T) {
 			c := testcluster.RunServers(t, 5)
 			q := request{Op: "work", Resource: "hot", TTL: ttl, Callers: 3, For: 3 * time.Second, Turn: turn}
 			var all []span
+			var got []int
 			processes := []*process{start(t, c, v[0]), start(t, c, v[1]), start(t, c, v[0]), start(t, c, v[1])}
 			var answers []<-chan answer
 			for _, p := range processes {
@@ -278,7 +296,11 @@ func TestFleetWorksTogether(t *testing.T) {
 				require.Empty(t, a.Says)
 				require.NotEmpty(t, a.Spans, "the %s client got nothing beside the others", p.name)
 				t.Logf("%s: %d locks", p.name, len(a.Spans))
+				got = append(got, len(a.Spans))
 				all = append(all, a.Spans...)
+			}
+			for i, p := range processes {
+				require.Greater(t, 20*got[i], len(all), "the share of the %s client", p.name)
 			}
 			slices.SortFunc(all, func(a, b span) int { return a.From.Compare(b.From) })
 			for i, s := range all[1:] {
