@@ -22,10 +22,10 @@ import (
 
 const nodes = 3
 
-// inBubble runs a test with a cluster, in fake time.
+// inBubble runs a test with a cluster, in fake time. None runs beside another one: the process has one register of locks,
+// and by the clock of another bubble they may be over.
 func inBubble(t *testing.T, f func(t *testing.T, c *redlocktest.Cluster, rs *Redsync), opts ...redlock.Option) {
 	t.Helper()
-	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := redlocktest.New(t, nodes, opts...)
 		f(t, c, Over(c.Redlock))
