@@ -138,10 +138,10 @@ func TestGateEndsTheWaitOfOneWhoseContextEnds(t *testing.T) {
 			g.letInLocked()
 			cancel()
 			g.mu.Unlock()
-			if err = <-first; err == nil && !before { // It was told before its context had ended.
+			if ended := <-first; ended == nil && !before { // It was told before its context had ended.
 				g.GiveBack()
 			} else {
-				require.ErrorIs(t, err, context.Canceled)
+				require.ErrorIs(t, ended, context.Canceled)
 			}
 			require.NoError(t, <-second)
 			busy, queued, limit := g.Stats()

@@ -287,10 +287,10 @@ func TestLose(t *testing.T) {
 func TestAWonContestIsNotTold(t *testing.T) {
 	now := time.Now()
 	r := fencedRound(now, 3)
-	r.Config.Random = func(d time.Duration) time.Duration { return 0 }
-	r.Config.Digest = func(string) string { return "a" }
-	r.Config.Reserved = errors.New("reserved")
-	r.Config.Takes = func(int) time.Duration { return 0 }
+	r.Random = func(d time.Duration) time.Duration { return 0 }
+	r.Digest = func(string) string { return "a" }
+	r.Reserved = errors.New("reserved")
+	r.Takes = func(int) time.Duration { return 0 }
 	r.Patience = time.Second
 	r.Begin(now, time.Second)
 	for i := range 3 {

@@ -75,9 +75,9 @@ func (p *pool) passes() error {
 }
 
 // Get returns a connection, which is the client itself: nothing is closed.
-func (p *pool) Get(ctx context.Context) (redsyncredis.Conn, error) { //nolint:contextcheck // redsync allows a nil context.
+func (p *pool) Get(ctx context.Context) (redsyncredis.Conn, error) {
 	if ctx == nil {
-		ctx = context.Background()
+		ctx = context.Background() //nolint:contextcheck // redsync allows a nil context.
 	}
 	return pools.NewConn(func(command string, args ...any) (any, error) {
 		return p.delegate.Do(ctx, append([]any{command}, args...)...).Result()
