@@ -69,7 +69,7 @@ func TestList(t *testing.T) {
 	assert.Regexp(t, `(?m)^RESOURCE +STATE +TTL +ON +FENCE +WAITING +OWNER$`, out)
 	assert.Regexp(t, `(?m)^job/n +held +\S+ +3/3 +\d+ +0 +me$`, out)
 	for pattern, want := range map[string]int{"job/n": 1, "job/n*": 39, "job/??": 1, "[jl]*": 41, "ob/*": 0, "locks:*": 0} {
-		out, _ := exits(t, c, exitOK, append(list, pattern)...)
+		out, _ = exits(t, c, exitOK, append(list, pattern)...)
 		assert.Len(t, listed(t, out), want, pattern)
 	}
 

@@ -89,7 +89,7 @@ func (s *story) extend(client string, lock int, from, to, until int64) {
 }
 
 // release is a call of Release by a client, for another one's lock.
-func (s *story) release(client, owner string, lock int, from, to int64, outcome string) {
+func (s *story) release(client, owner string, lock int, from, to int64, outcome string) { //nolint:unparam // A line says who it is about.
 	n := s.begin(client, history.OpRelease, from, history.Event{Lock: lock, Owner: owner})
 	s.back(client, n, to, history.Event{OK: outcome == "", Outcome: outcome})
 }
@@ -200,7 +200,7 @@ func (s *story) operate(kind history.Kind, client string, lock int, res string, 
 }
 
 // section is a read and a write, which take 1 ms each.
-func (s *story) section(client string, lock int, res string, from, value int64) {
+func (s *story) section(client string, lock int, res string, from, value int64) { //nolint:unparam // As above.
 	s.operate(history.Read, client, lock, res, from, from+1, value, true)
 	s.operate(history.Write, client, lock, res, from+2, from+3, value+1, true)
 }

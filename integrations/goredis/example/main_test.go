@@ -40,8 +40,9 @@ func TestInvoicesAreNumbered(t *testing.T) {
 			}
 			for range invoices {
 				number, err := b.invoice(t.Context(), "42")
-				assert.NoError(t, err)
-				numbers <- number
+				if assert.NoError(t, err) {
+					numbers <- number
+				}
 			}
 			assert.NoError(t, b.locks.Close(t.Context()))
 		})
