@@ -345,7 +345,7 @@ var situations = map[string]situation{
 		s.pass(6 * time.Minute)
 	}, fires: []string{"NoQuorum"}},
 
-	"keys are flushed, and a Do finds out at its release": {play: func(s *scene) { flushed(s, 2700*time.Millisecond) }, fires: []string{"HoldLost", "KeysVanish"}},
+	"keys are flushed, and a Do finds out at its release": {play: func(s *scene) { flushed(s, 2500*time.Millisecond) }, fires: []string{"HoldLost", "KeysVanish"}},
 	"keys are flushed, and an extension finds out":        {play: func(s *scene) { flushed(s, time.Hour) }, fires: []string{"HoldLost", "KeysVanish"}},
 	"keys are flushed, and Unlock finds out": {play: served(func(s *scene) {
 		l, err := s.TryLock(s.ctx, []string{"plain"}, ttl)
@@ -535,7 +535,7 @@ func flushed(s *scene, work time.Duration) {
 	s.t.Helper()
 	s.service()
 	s.calls.Go(func() { assert.ErrorIs(s.t, s.do("x", work), redlock.ErrLost) })
-	time.Sleep(2 * time.Second) // What is late would come after the flush; the first extension comes after 2.9 s.
+	time.Sleep(2 * time.Second) // What is late would come after the flush; the first extension comes after 2.6 s.
 	s.with(s.most(), (*testcluster.Node).Flush) // Of all, it would look like releases by somebody else.
 	s.pass(6 * time.Minute)
 }
