@@ -535,7 +535,7 @@ func flushed(s *scene, work time.Duration) {
 	s.t.Helper()
 	s.service()
 	s.calls.Go(func() { assert.ErrorIs(s.t, s.do("x", work), redlock.ErrLost) })
-	time.Sleep(2 * time.Second) // What is late would come after the flush; the first extension comes after 2.6 s.
+	time.Sleep(2 * time.Second)                 // What is late would come after the flush; the first extension comes after 2.6 s.
 	s.with(s.most(), (*testcluster.Node).Flush) // Of all, it would look like releases by somebody else.
 	s.pass(6 * time.Minute)
 }
