@@ -116,6 +116,7 @@ func TestWaitSubscriptionComesBackWithItsNode(t *testing.T) {
 	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		held := lockElsewhere(t, c, "x", time.Hour)
 		startLock(t, r, []string{"x"}, slowly()...)
+		time.Sleep(link.MaxRelisten) // It has just cut a pause short.
 		for outage := range 8 {
 			require.NoError(t, c.Nodes[0].Stop())
 			time.Sleep(time.Duration(outage+1) * 3 * time.Second)
