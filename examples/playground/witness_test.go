@@ -266,7 +266,7 @@ var claims = []claim{
 	says(`NODES did not answer in time`, hasFault(frozen)),
 	says(`NODES did not have its key`, func(w *witness, m []string) bool { return w.without(m[1], w.who) }),
 	says(`there is no second holder`, func(w *witness, _ []string) bool { return len(w.holders()) < 2 }),
-	says(`no majority has extended it`, func(w *witness, _ []string) bool { return w.answering() < need }),
+	says(`no majority has extended it`, func(w *witness, _ []string) bool { return w.answering() < need || !w.has(w.who) }),
 	says(`CLIENT goes on(?:. Its lock has ended, and| in the middle .* now) CLIENT has it`, func(w *witness, m []string) bool {
 		return w.holders() == m[2]
 	}),
