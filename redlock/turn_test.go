@@ -2,6 +2,7 @@ package redlock_test
 
 import (
 	"context"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -356,6 +357,29 @@ func TestTurnEndsWithClose(t *testing.T) {
 		require.NoError(t, <-closed)
 		requireNoKeys(t, c)
 	})
+}
+
+// A caller that is passed the lock as Close comes, and only then runs, could not release it: it gives it back.
+func TestTurnGivesBackWhatIsPassedAsCloseComes(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // Whoever was passed the lock runs when this goroutine waits.
+	givenBack := 0
+	for range 20 {
+		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+			r := newRedlock(t, c)
+			l := lockInTurn(t, r)
+			w := startLock(t, r, []string{"x"}, inTurns()...)
+			synctest.Wait()
+			require.NoError(t, l.Unlock(t.Context()))
+			require.NoError(t, r.Close(t.Context()))
+			if <-w.done; w.err == nil {
+				return // It has run before Close had begun, as may happen on a busy machine.
+			}
+			require.ErrorIs(t, w.err, redlock.ErrClosed)
+			requireNoKeys(t, c)
+			givenBack++
+		})
+	}
+	assert.Positive(t, givenBack)
 }
 
 // The lock cannot be released by token: a process that is late would release that of a later caller.

@@ -104,8 +104,8 @@ func (w *waiter) state(sleeps bool) (s waiting.State, passed *Lock) {
 	return s, passed
 }
 
-// receive returns the lock that the waiter was passed, after that many attempts. If the lock's validity is over, it
-// returns nil, and the waiter is in line again.
+// receive returns the lock that the waiter was passed, after that many attempts. If the lock's validity is over, or Close
+// has begun, it gives the lock back and returns nil, and the waiter is in line again.
 func (w *waiter) receive(l *Lock, attempts int) *Lock {
 	r := w.a.r
 	if l.Err() != nil || r.calls.IsClosing() { // Closed: whoever got it could not release it any more.
