@@ -131,22 +131,29 @@ func TestWaitSubscriptionComesBackWithItsNode(t *testing.T) {
 	})
 }
 
+// overSpentPools returns a Redlock that is connected, and whose nodes give no further connection while they are spent.
+func overSpentPools(t *testing.T, c *testcluster.Cluster, spent *atomic.Bool) (r *redlock.Redlock, rec *recorder) {
+	t.Helper()
+	nodes := make([]redlock.Node, len(c.Nodes))
+	for i, n := range c.Nodes {
+		nodes[i] = redlock.Node{Name: n.Name(), Pool: redlock.PoolFunc(func(ctx context.Context) (redis.Conn, error) {
+			if spent.Load() {
+				return nil, errors.New("spent")
+			}
+			return n.Conn(ctx)
+		})}
+	}
+	rec = new(recorder)
+	r = newOver(t, nodes, redlock.WithHook(rec.Hook))
+	warm(t, r)
+	return r, rec
+}
+
 // A fault of a moment as somebody begins to listen is no event: the next attempt comes after a pause.
 func TestWaitSubscriptionThatFailsForAMomentIsNotTold(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		var spent atomic.Bool
-		nodes := make([]redlock.Node, len(c.Nodes))
-		for i, n := range c.Nodes {
-			nodes[i] = redlock.Node{Name: n.Name(), Pool: redlock.PoolFunc(func(ctx context.Context) (redis.Conn, error) {
-				if spent.Load() {
-					return nil, errors.New("spent")
-				}
-				return n.Conn(ctx)
-			})}
-		}
-		var rec recorder
-		r := newOver(t, nodes, redlock.WithHook(rec.Hook))
-		warm(t, r)
+		r, rec := overSpentPools(t, c, &spent)
 		held := lockElsewhere(t, c, "x", time.Hour)
 		spent.Store(true)
 		time.AfterFunc(20*time.Millisecond, func() { spent.Store(false) })
@@ -190,18 +197,7 @@ func TestWaitSubscriptionIsDoneWithoutIfThePoolHasOneConnection(t *testing.T) {
 func TestWaitSubscriptionThatFailsAgainIsToldAgain(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		var spent atomic.Bool // No node gets a second connection.
-		nodes := make([]redlock.Node, len(c.Nodes))
-		for i, n := range c.Nodes {
-			nodes[i] = redlock.Node{Name: n.Name(), Pool: redlock.PoolFunc(func(ctx context.Context) (redis.Conn, error) {
-				if spent.Load() {
-					return nil, errors.New("spent")
-				}
-				return n.Conn(ctx)
-			})}
-		}
-		var rec recorder
-		r := newOver(t, nodes, redlock.WithHook(rec.Hook))
-		warm(t, r)
+		r, rec := overSpentPools(t, c, &spent)
 		for range 3 {
 			held := lockElsewhere(t, c, "x", time.Hour)
 			spent.Store(true)

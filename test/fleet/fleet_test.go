@@ -6,6 +6,7 @@ import (
 	"archive/zip"
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -104,18 +105,10 @@ func run(dir, name string, args ...string) error {
 	cmd.Dir = dir
 	out, err := cmd.CombinedOutput()
 	if err != nil {
-		return &failure{strings.Join(cmd.Args, " ") + ": " + string(out), err}
+		return fmt.Errorf("%s: %w: %s", strings.Join(cmd.Args, " "), err, out)
 	}
 	return nil
 }
-
-type failure struct {
-	says string
-	err  error
-}
-
-func (f *failure) Error() string { return f.says + ": " + f.err.Error() }
-func (f *failure) Unwrap() error { return f.err }
 
 // both returns the two versions in both orders: who is first and who is second in a test.
 func both(t *testing.T) [][2]version {
