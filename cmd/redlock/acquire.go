@@ -26,8 +26,8 @@ func (t *tool) acquireCommand() *cobra.Command {
 		if err := f.complete(cmd.Flags().Changed, t.global.quarantine); err != nil {
 			return err
 		}
-		if err := namedTokenFile(cmd, file); err != nil {
-			return err
+		if file == "" { // A variable of a script is empty: the token would go to a log.
+			return usagef("--token-file: no name")
 		}
 		if err := checkPermits(cmd, f.permits, len(args)); err != nil {
 			return err
@@ -40,7 +40,7 @@ func (t *tool) acquireCommand() *cobra.Command {
 	fs := cmd.Flags()
 	fs.SortFlags = false
 	fs.DurationVar(&f.ttl, "ttl", 30*time.Second, "for how long the lock lives, if it is not released before. Nothing extends it")
-	fs.StringVar(&file, "token-file", "", "write the token to `FILE`, which is replaced if it is there; without it, or with -, to standard output")
+	fs.StringVar(&file, "token-file", "-", "write the token to `FILE`, which is replaced if it is there, or to standard output")
 	fs.StringVar(&f.wait, "wait", "forever", "how long to wait for the lock: `TIME` is a duration, 0 for a single attempt, or forever")
 	permitsFlag(cmd, &f.permits, "take one of `K` permits, from 1 to 256, of the semaphore that RESOURCE names, instead of the lock. It must be the same number everywhere, also for redlock release")
 	fs.BoolVar(&f.fence, "fence", false, "take a fencing token, which --json shows")
@@ -52,7 +52,7 @@ func (t *tool) acquireCommand() *cobra.Command {
 
 func (t *tool) acquire(ctx context.Context, f *runFlags, file string, resources []string) (err error) {
 	var to *tokenFile
-	if file != "" && file != "-" { // Before the lock: where it cannot be written, others may have it.
+	if file != "-" { // Before the lock: where it cannot be written, others may have it.
 		if to, err = newTokenFile(file); err != nil {
 			return err
 		}
@@ -110,15 +110,6 @@ type tokenFile struct {
 	temp *os.File
 }
 
-// namedTokenFile reports a --token-file without a name, which comes of a variable of a script that is
-// empty: the token would go to standard output, and from there to a log.
-func namedTokenFile(cmd *cobra.Command, file string) error {
-	if file == "" && cmd.Flags().Changed("token-file") {
-		return usagef("--token-file: no name")
-	}
-	return nil
-}
-
 // newTokenFile begins one. drop it in the end.
 func newTokenFile(path string) (*tokenFile, error) {
 	if info, err := os.Lstat(path); err == nil && !info.Mode().IsRegular() {
@@ -151,9 +142,6 @@ func (t *tool) releaseCommand() *cobra.Command {
 	cmd := manual("release")
 	cmd.Args = some("resource")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := namedTokenFile(cmd, file); err != nil {
-			return err
-		}
 		if err := checkPermits(cmd, permits, len(args)); err != nil {
 			return err
 		}

@@ -29,17 +29,6 @@ func (t *tool) admitCommand() *cobra.Command {
 		}
 		return t.onNodes(nil, func(peers []*peer, _ stored.Keys) error { return t.admit(cmd.Context(), peers, args) })
 	}
-	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-		_ = t.readEnvironment(cmd.Root())
-		nodes, _ := t.global.nodeList()
-		var names []string
-		for _, n := range nodes {
-			if !slices.Contains(args, n.Name) {
-				names = append(names, n.Name)
-			}
-		}
-		return names, cobra.ShellCompDirectiveNoFileComp
-	}
 	cmd.Flags().BoolVar(&force, "force", false, "admit the nodes whatever they are set up for")
 	return cmd
 }
@@ -131,7 +120,7 @@ func knownNodes(nodes []redlock.Node, names []string) error {
 	}
 	for _, name := range names {
 		if !slices.Contains(known, name) {
-			return unknown(fmt.Sprintf("none of the nodes is named %q", name), "", name, known)
+			return usagef("none of the nodes is named %q, but %s", name, strings.Join(known, ", "))
 		}
 	}
 	return nil

@@ -64,7 +64,7 @@ func (t *tool) breakLock(ctx context.Context, peers []*peer, k stored.Keys, args
 
 // confirm asks, and reports whether the answer is yes.
 func (t *tool) confirm(question string) bool {
-	t.foldf(t.out, "%s", question)
+	printf(t.out, "%s", question)
 	line, err := bufio.NewReader(t.in).ReadString('\n')
 	if err != nil {
 		printf(t.out, "\n")
@@ -129,7 +129,7 @@ func (t *tool) showBroken(before, after *view) error {
 		}
 		nodes = append(nodes, nodeJSON{b.node, result})
 		if !t.global.json {
-			t.foldf(t.out, "  %s: %s\n", b.node, result)
+			printf(t.out, "  %s: %s\n", b.node, result)
 		}
 	}
 	broken := gone >= before.need

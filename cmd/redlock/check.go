@@ -2,8 +2,6 @@ package main
 
 import (
 	"fmt"
-	"regexp"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -50,17 +48,8 @@ func (t *tool) showReport(report redlockcheck.Report) {
 		writeJSON(t.out, reportJSON(report))
 		return
 	}
-	s := t.styleFor(t.out)
-	colours := map[string]func(string) string{"unfit": s.red, "warning": s.yellow, "unknown": s.yellow, "ok": s.green}
-	text := verdictRE.ReplaceAllStringFunc(harmless(report.String()), func(found string) string { // It has texts of the nodes'.
-		word := strings.TrimSpace(strings.TrimPrefix(found, "verdict: "))
-		return strings.Replace(found, word, colours[word](word), 1)
-	})
-	t.foldf(t.out, "%s%s", text, quorumLine(report))
+	printf(t.out, "%s%s", harmless(report.String()), quorumLine(report)) // It has texts of the nodes'.
 }
-
-// verdictRE finds the verdicts in the text of a report: of a finding, where its line begins, and of all.
-var verdictRE = regexp.MustCompile(`(?m)^ *(unfit|warning|unknown|ok) |^verdict: (unfit|warning|unknown|ok)$`)
 
 // quorumLine says whether the nodes that answer in time are enough, if not all of them do.
 func quorumLine(report redlockcheck.Report) string {
@@ -71,7 +60,7 @@ func quorumLine(report redlockcheck.Report) string {
 		}
 	}
 	need := len(report.Nodes)/2 + 1
-	line := fmt.Sprintf("%d of %s answer in time, %d needed", answer, count(len(report.Nodes), "node"), need)
+	line := fmt.Sprintf("%d of %d nodes answer in time, %d needed", answer, len(report.Nodes), need)
 	switch {
 	case answer == len(report.Nodes):
 		return ""

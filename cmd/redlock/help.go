@@ -2,12 +2,9 @@ package main
 
 import (
 	_ "embed"
-	"fmt"
-	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 )
 
 //go:embed manual.txt
@@ -16,220 +13,96 @@ var manuals string
 // manual returns a command with what manual.txt says of it.
 func manual(name string) *cobra.Command {
 	for _, part := range strings.Split(manuals, "\n# ")[1:] {
-		sections := strings.Split(part, "\n## ")
-		use, about, _ := strings.Cut(sections[0], "\n")
-		if strings.Fields(use)[0] != name {
-			continue
+		use, about, _ := strings.Cut(part, "\n")
+		if strings.Fields(use)[0] == name {
+			short, long, _ := strings.Cut(about, "\n\n")
+			return &cobra.Command{
+				Use: use, DisableFlagsInUseLine: true, Short: short, Long: strings.TrimSpace(long),
+				ValidArgsFunction: cobra.NoFileCompletions,
+			}
 		}
-		short, long, _ := strings.Cut(about, "\n\n")
-		cmd := &cobra.Command{Use: use, Short: short, Long: strings.TrimSpace(long), Annotations: make(map[string]string)}
-		for _, section := range sections[1:] {
-			title, text, _ := strings.Cut(section, "\n")
-			cmd.Annotations[title] = strings.TrimRight(text, "\n")
-		}
-		cmd.Example = cmd.Annotations["examples"]
-		return cmd
 	}
 	panic("manual.txt has no command " + name)
 }
 
-// A form is how a manual is written: as text, or as a man page.
-type form interface {
-	title(text string)
-	text(paragraphs string)
-	flag(name, value, usage string)
-	row(word, meaning string) // of a table
-	example(text string)
-}
+// usageTemplate is what the manual of a command ends with. Only that of redlock has the global options.
+const usageTemplate = `Usage:
+  {{.UseLine}}{{if .HasAvailableSubCommands}}
 
-// writeOptions describes flags, and writeRest what follows them.
-func writeOptions(f form, title string, flags *pflag.FlagSet) {
-	if !flags.HasAvailableFlags() {
-		return
-	}
-	f.title(title)
-	flags.VisitAll(func(flag *pflag.Flag) {
-		if !flag.Hidden {
-			f.flag(flagHelp(flag))
-		}
-	})
-}
+Commands:{{range .Commands}}{{if or .IsAvailableCommand (eq .Name "help")}}
+  {{rpad .Name .NamePadding}} {{.Short}}{{end}}{{end}}{{end}}
 
-func writeRest(f form, cmd *cobra.Command) {
-	if text := cmd.Annotations["env"]; text != "" {
-		f.title("Environment")
-		f.text(text)
-	}
-	if text := cmd.Annotations["exit"]; text != "" {
-		f.title("Exit status")
-		for line := range strings.Lines(strings.ReplaceAll(text, "\n ", " ")) {
-			word, meaning, _ := strings.Cut(line, "  ")
-			f.row(word, joined(meaning))
-		}
-	}
-	if cmd.Example != "" {
-		f.title("Examples")
-		f.example(cmd.Example)
-	}
-}
+Options:
+{{.LocalFlags.FlagUsagesWrapped 72 | trimTrailingWhitespaces}}{{if .HasParent}}
 
-// joined is a text in one line.
-func joined(text string) string { return strings.Join(strings.Fields(text), " ") }
-
-// ownFlags are those of the command itself.
-func ownFlags(cmd *cobra.Command) *pflag.FlagSet {
-	own := pflag.NewFlagSet("", pflag.ContinueOnError)
-	own.SortFlags = false
-	cmd.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
-		if f.Name != "help" && f.Name != "version" {
-			own.AddFlag(f)
-		}
-	})
-	return own
-}
-
-// flagHelp is what the help and the man page say of a flag.
-func flagHelp(f *pflag.Flag) (name, value, usage string) {
-	value, usage = pflag.UnquoteUsage(f)
-	name = "--" + f.Name
-	if f.Shorthand != "" {
-		name = "-" + f.Shorthand + ", " + name
-	}
-	if d := f.DefValue; d != "" && d != "false" && d != "0s" {
-		usage += " (default " + d + ")"
-	}
-	return name, value, usage + "."
-}
+'redlock help' describes the global options, and the variables that
+stand for them.{{end}}
+`
 
 // helpCommand is "redlock help COMMAND".
-func (t *tool) helpCommand(root *cobra.Command) *cobra.Command {
+func helpCommand(root *cobra.Command) *cobra.Command {
 	return &cobra.Command{
 		Use: "help [COMMAND]", Short: "show the manual of a command",
 		RunE: func(_ *cobra.Command, args []string) error {
 			cmd, rest, err := root.Find(args)
 			if err != nil || len(rest) > 0 {
-				return unknownCommand(root, strings.Join(args, " "))
+				return usagef("unknown command: %q", strings.Join(args, " "))
 			}
 			return cmd.Help()
 		},
-		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-			var names []string
-			for _, c := range root.Commands() {
-				if len(args) == 0 && c.IsAvailableCommand() {
-					names = append(names, c.Name()+"\t"+c.Short)
-				}
-			}
-			return names, cobra.ShellCompDirectiveNoFileComp
-		},
 	}
 }
 
-// help writes the manual of a command as text, in the order of a man page.
-func (t *tool) help(cmd *cobra.Command, _ []string) {
-	w := t.page(cmd.OutOrStdout())
-	printf(w, "%s\n", w.bold("NAME"))
-	w.text(cmd.CommandPath() + " - " + cmd.Short)
-	w.title("Synopsis")
-	use := cmd.Use
-	if cmd.HasAvailableSubCommands() {
-		use = cmd.Name() + " [FLAGS] COMMAND …"
-	}
-	printf(w, "    %s%s\n", strings.TrimSuffix(cmd.CommandPath(), cmd.Name()), use)
-	if cmd.Long != "" {
-		w.title("Description")
-		if parent := cmd.Parent(); parent != nil && parent.Name() == "completion" {
-			w.lines(cmd.Long, "    ") // Cobra's text is broken into lines already.
-		} else {
-			w.text(cmd.Long)
-		}
-	}
-	if cmd.HasAvailableSubCommands() {
-		w.title("Commands")
-		for _, c := range cmd.Commands() {
-			if c.IsAvailableCommand() || c.Name() == "help" {
-				w.paragraph(c.Short, fmt.Sprintf("    %-12s ", c.Name()), strings.Repeat(" ", 17))
+// manCommand is "redlock man", whose output the packages install: the manuals of all commands as a man page.
+func (t *tool) manCommand() *cobra.Command {
+	cmd := manual("man")
+	cmd.Args = noArguments
+	cmd.PersistentPreRun = func(*cobra.Command, []string) {} // Whatever the environment says of nodes.
+	cmd.Run = func(cmd *cobra.Command, _ []string) {
+		root := cmd.Root()
+		printf(t.out, ".TH REDLOCK 1 \"\" \"redlock %s\" \"User Commands\"\n", roff.Replace(version()))
+		printf(t.out, ".SH NAME\nredlock \\- %s\n", root.Short)
+		for _, c := range append([]*cobra.Command{root}, root.Commands()...) {
+			if c == root || c.IsAvailableCommand() {
+				text := roff.Replace(c.Long + "\n\n" + c.UsageString())
+				printf(t.out, ".SH %s\n.nf\n%s\n.fi\n", strings.ToUpper(c.CommandPath()), text)
 			}
 		}
 	}
-	writeOptions(w, "Options", ownFlags(cmd))
-	global := cmd.Root().PersistentFlags()
-	if !cmd.HasParent() {
-		writeOptions(w, "Global options", global)
-	} else {
-		var names []string
-		global.VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })
-		w.title("Global options")
-		w.text(strings.Join(names, ", ") + ".\n\n'redlock help' describes them, and the variables that stand for them.")
-	}
-	writeRest(w, cmd)
+	return cmd
 }
 
-// helpWidth is the width of the help where it goes to no terminal, and widestHelp that on a wide one: longer lines are
-// hard to read.
-const helpWidth, widestHelp = 80, 100
+// roff has a text read as it is typed in a shell. A line that begins with a point would be a request.
+var roff = strings.NewReplacer("\n.", "\n\\&.",
+	`\`, `\e`, "-", `\-`, "'", `\(aq`, "`", `\(ga`, "^", `\(ha`, "~", `\(ti`, `"`, `\(dq`)
 
-// A page is the text form.
-type page struct {
-	io.Writer
-	style
-
-	width int
+// suggested are values of options that a shell offers.
+var suggested = map[string][]string{
+	"color":           {"auto", "always", "never"},
+	"ttl":             {"10s", "30s", "1m", "10m"},
+	"wait":            {"0", "1m", "5m", "forever"},
+	"permits":         {"2", "5", "10"},
+	"at-least":        {"50s", "5m", "55m"},
+	"kill-after":      {"0", "5s", "30s"},
+	"interval":        {"200ms", "1s", "5s"},
+	"quarantine":      {"30s", "1m", "10m"},
+	"node-timeout":    {"250ms", "1s"},
+	"connect-timeout": {"1s", "5s"},
 }
 
-func (t *tool) page(w io.Writer) page {
-	p := page{w, t.styleFor(w), helpWidth}
-	if n := columns(w); n > 0 {
-		p.width = min(n, widestHelp)
-	}
-	return p
-}
-
-func (w page) title(text string) { printf(w, "\n%s\n", w.bold(strings.ToUpper(text))) }
-
-func (w page) text(paragraphs string) { w.indented(paragraphs, "    ") }
-
-func (w page) flag(name, value, usage string) {
-	printf(w, "%s\n", strings.TrimRight("    "+w.bold(name)+" "+value, " "))
-	w.indented(usage, "        ")
-}
-
-func (w page) row(word, meaning string) {
-	w.paragraph(meaning, fmt.Sprintf("    %-8s ", word), strings.Repeat(" ", 13))
-}
-
-// example writes commands as they are typed, and breaks only the lines of comments.
-func (w page) example(text string) {
-	comment := ""
-	for line := range strings.Lines(text + "\n") {
-		if more, ok := strings.CutPrefix(line, "  # "); ok {
-			comment += more
-			continue
+// finish adds what Cobra would add later, as the man page has it, and has a shell offer values of options. Cobra writes
+// help where no shell is named that it knows, and whoever loads that as a script does not find out: so that is a usage
+// error.
+func finish(root *cobra.Command) {
+	root.InitDefaultCompletionCmd()
+	for _, cmd := range append(root.Commands(), root) {
+		cmd.InitDefaultHelpFlag()
+		cmd.InitDefaultVersionFlag()
+		if cmd.Name() == "completion" {
+			cmd.Args, cmd.RunE = noArguments, root.RunE
 		}
-		if comment != "" {
-			w.paragraph(comment, "    # ", "    # ")
-			comment = ""
+		for name, values := range suggested { // What is no option of the command is refused.
+			_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 		}
-		w.lines(line, "  ")
 	}
-}
-
-// lines writes lines as they are.
-func (w page) lines(text, indent string) {
-	for line := range strings.Lines(text) {
-		printf(w, "%s\n", strings.TrimRight(indent+line, " \n"))
-	}
-}
-
-// indented writes paragraphs with their lines broken anew.
-func (w page) indented(text, indent string) {
-	for i, paragraph := range strings.Split(text, "\n\n") {
-		if i > 0 {
-			printf(w, "\n")
-		}
-		w.paragraph(paragraph, indent, indent)
-	}
-}
-
-func (w page) paragraph(text, first, others string) {
-	printf(w, "%s\n", fold(strings.TrimRight(first+joined(text), " "), w.width, others))
 }

@@ -26,8 +26,8 @@ type job struct {
 	task
 
 	kept     context.Context //nolint:containedctx // Ends with the lock.
-	lapse    *lapse          // nil: whatever happens, it is the nodes' fault
-	group    int             // the command's process group, and its process
+	lapse    lapse
+	group    int // the command's process group, and its process
 	guard    *guard
 	terminal *terminal // nil: none
 	end      ending
@@ -42,9 +42,8 @@ const groupPoll = 20 * time.Millisecond
 
 // run runs the command, and returns when no process of its group is left.
 func (j *job) run(ctx context.Context) (ending, error) {
-	own := startOwnTime(j.margin/4, bootTime)
-	defer own.stop()
-	j.lapse = startLapse(own, j.extender.pace, j.lock.Until())
+	begin := moment{clock: bootTime()}
+	j.lapse = lapse{every: j.margin, pace: j.extender.pace, until: j.lock.Until(), looked: begin, extended: begin}
 	j.kept = j.lock.KeepAlive(context.WithoutCancel(ctx))
 	var err error
 	if j.guard, err = startGuard(j.killAfter); err != nil {
@@ -146,7 +145,7 @@ func (j *job) next() time.Duration {
 	}
 	// The deadline moves with every extension, which is nothing that one could wait for.
 	at, now := j.deadline().Add(-j.killAfter), time.Now()
-	at = j.extender.next(at)
+	at = earlier(at, j.extender.due)
 	if j.told {
 		at = j.killAt
 	}
@@ -156,7 +155,7 @@ func (j *job) next() time.Duration {
 // look ends the group if it is time, and extends the lock otherwise.
 func (j *job) look() {
 	now, deadline := time.Now(), j.deadline()
-	j.lapse.look(j.lock.Until())
+	j.lapse.look(j.lock.Until(), bootTime())
 	// A redlock that was stopped finds the lock extended if the answers came meanwhile, of which the guard
 	// could not hear.
 	guarded := j.guard.tells(now, j.killAfter)
@@ -189,6 +188,7 @@ func (j *job) why() error {
 	if err != nil && !errors.Is(err, redlock.ErrExpired) {
 		return err
 	}
+	j.lapse.look(j.lock.Until(), bootTime())
 	if own := j.lapse.why(); own != nil {
 		return own
 	}

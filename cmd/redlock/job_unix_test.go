@@ -12,7 +12,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"testing/synctest"
 	"time"
 	"unsafe"
 
@@ -81,19 +80,12 @@ func jobOver(t *testing.T, g *hearer) (j *job, hears, says *os.File) {
 		_, _ = hears.Close(), says.Close()
 	})
 	return &job{
-		task: task{tool: &tool{errOut: io.Discard}, lock: lock, margin: time.Second, killAfter: time.Second},
+		task: task{
+			tool: &tool{errOut: io.Discard}, lock: lock, margin: time.Second, killAfter: time.Second,
+			extender: &extender{due: time.Now().Add(time.Hour)},
+		},
 		kept: lock.KeepAlive(t.Context()), group: g.cmd.Process.Pid, guard: guard,
 	}, hears, says
-}
-
-// writes has the job's command write a file, and returns that.
-func (j *job) writes(t *testing.T) (file string) {
-	t.Helper()
-	file = filepath.Join(t.TempDir(), "ran")
-	sh, err := lookUp("sh")
-	require.NoError(t, err)
-	j.path, j.args, j.env = sh, []string{"sh", "-c", "echo ran >" + file}, os.Environ()
-	return file
 }
 
 // A second SIGTERM means to many programs that there is no time to tidy up.
@@ -164,19 +156,38 @@ func TestKillAfterIsCapped(t *testing.T) {
 	assert.Equal(t, now+time.Second, w.kill)
 }
 
-// A redlock that was stopped after it got the lock, and goes on when that has ended, starts nothing.
-func TestJobStartsNothingTooLate(t *testing.T) {
+// A redlock that was stopped after it got the lock, and goes on when that has ended, starts nothing. Neither does one
+// whose guard does not know of the command, which would run on without a lock if redlock were killed, or whose guard
+// could be killed by a signal to all of a service.
+func TestJobStartsNothing(t *testing.T) {
 	t.Parallel()
-	j, _, _ := jobOver(t, startHearer(t))
-	file := j.writes(t)
-	j.margin = time.Hour // As if the lock ended now.
-	err := j.start()
-	code, _ := classify(err)
-	assert.Equal(t, exitLost, code, "%v", err)
-	var status syscall.WaitStatus
-	_, err = syscall.Wait4(j.group, &status, 0, nil) // Also a command that was started ends.
-	require.NoError(t, err)
-	assert.NoFileExists(t, file)
+	for name, tt := range map[string]struct {
+		happens func(j *job, hears, says *os.File)
+		code    int
+		says    string
+	}{
+		"too late":                       {func(j *job, _, _ *os.File) { j.margin = time.Hour }, exitLost, "was started"},
+		"the guard is gone":              {func(_ *job, hears, _ *os.File) { _ = hears.Close() }, exitInternal, "guards"},
+		"the guard was killed too early": {func(_ *job, _, says *os.File) { _ = says.Close() }, exitInternal, "guards"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			j, hears, says := jobOver(t, startHearer(t))
+			tt.happens(j, hears, says)
+			file := filepath.Join(t.TempDir(), "ran")
+			sh, err := lookUp("sh")
+			require.NoError(t, err)
+			j.path, j.args, j.env = sh, []string{"sh", "-c", "echo ran >" + file}, os.Environ()
+			err = j.start()
+			require.ErrorContains(t, err, tt.says)
+			code, _ := classify(err)
+			assert.Equal(t, tt.code, code)
+			var status syscall.WaitStatus
+			_, err = syscall.Wait4(j.group, &status, 0, nil) // Also a command that was started ends.
+			require.NoError(t, err)
+			assert.NoFileExists(t, file)
+		})
+	}
 }
 
 // KeepAlive goes by the ttl, so its first extension may come too late: the job extends the lock in time, too.
@@ -194,97 +205,34 @@ func TestJobExtendsItsLock(t *testing.T) {
 }
 
 // The clock that says less counts: the monotonic one may have stood still while the machine slept, and the
-// wall clock may have been set back.
+// wall clock may have been set back. In a time.Time with a monotonic reading, the wall clock's seconds begin at bit 30
+// of the first word.
 func TestJobGoesByBothClocks(t *testing.T) {
-	now := time.Now()
-	until := now.Add(time.Minute)
-	assert.Equal(t, time.Minute, left(until, now))
-	assert.Equal(t, -time.Minute, left(until, wallAhead(now, 2*time.Minute)))
-	assert.Equal(t, time.Minute, left(until, wallAhead(now, -2*time.Minute)))
-	assert.Equal(t, time.Second, left(until, now.Add(59*time.Second)))
-}
-
-// wallAhead is a reading of both clocks after the wall clock was set by d. In a time.Time with a monotonic
-// reading, the wall clock's seconds begin at bit 30 of the first word.
-func wallAhead(now time.Time, d time.Duration) time.Time {
-	word := (*uint64)(unsafe.Pointer(&now))
-	*word += uint64(int64(d/time.Second)) << 30
-	return now
-}
-
-// A command of which the guard does not know would run on without a lock if redlock were killed: it
-// is not started before the guard knows of it, and could not be killed by a signal to all of a service.
-func TestRunNothingThatNobodyGuards(t *testing.T) {
-	t.Parallel()
-	for name, end := range map[string]func(hears, says *os.File) error{
-		"the guard is gone":              func(hears, _ *os.File) error { return hears.Close() },
-		"the guard was killed too early": func(_, says *os.File) error { return says.Close() },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			j, hears, says := jobOver(t, startHearer(t))
-			require.NoError(t, end(hears, says))
-			file := j.writes(t)
-			require.ErrorContains(t, j.start(), "guards")
-			var status syscall.WaitStatus
-			_, err := syscall.Wait4(j.group, &status, 0, nil)
-			require.NoError(t, err)
-			assert.NoFileExists(t, file)
-		})
+	begin := time.Now()
+	until := begin.Add(time.Minute)
+	assert.Equal(t, time.Second, left(until, begin.Add(59*time.Second)))
+	for set, want := range map[int64]time.Duration{0: time.Minute, 120: -time.Minute, -120: time.Minute} {
+		now := begin
+		*(*uint64)(unsafe.Pointer(&now)) += uint64(set) << 30
+		assert.Equal(t, want, left(until, now), "the wall clock was set by %d s", set)
 	}
-}
-
-// The process that becomes the command ends with redlock, whenever that ends.
-func TestGateEndsWithRedlock(t *testing.T) {
-	t.Parallel()
-	file := filepath.Join(t.TempDir(), "ran")
-	sh, err := lookUp("sh")
-	require.NoError(t, err)
-	g, err := startGate(sh, []string{"sh", "-c", "echo ran >" + file}, os.Environ())
-	require.NoError(t, err)
-	g.close()
-	var status syscall.WaitStatus
-	_, err = syscall.Wait4(g.group, &status, 0, nil)
-	require.NoError(t, err)
-	assert.Equal(t, exitCannot, status.ExitStatus())
-	assert.NoFileExists(t, file)
 }
 
 // The command has redlock's open files under the same numbers, and no others.
 func TestRunOpenFiles(t *testing.T) {
 	t.Parallel()
 	c := testcluster.RunServers(t, 3)
-	read, write, err := os.Pipe()
+	file, err := os.Create(filepath.Join(t.TempDir(), "third"))
 	require.NoError(t, err)
-	defer func() { _ = read.Close() }()
 	cmd := command(t, c, "run", "x", "--", "sh", "-c", `echo third >&3; for f in 4 5 6 7 8 9; do (true >&$f) 2>/dev/null && echo open $f; done; exit 0`)
-	cmd.ExtraFiles = []*os.File{write}
+	cmd.ExtraFiles = []*os.File{file}
 	p := startCommand(t, cmd)
-	require.NoError(t, write.Close())
+	require.NoError(t, file.Close())
 	assert.Equal(t, 0, p.wait(), "%s", p.errOut)
-	text := make([]byte, 100)
-	n, err := read.Read(text)
+	text, err := os.ReadFile(file.Name())
 	require.NoError(t, err)
-	assert.Equal(t, "third\n", string(text[:n]))
+	assert.Equal(t, "third\n", string(text))
 	assert.Empty(t, p.out.String())
-}
-
-// Somebody kills the guard: redlock has the command guarded by another one.
-func TestRunGuardKilled(t *testing.T) {
-	t.Parallel()
-	c := testcluster.RunServers(t, 3)
-	p, group := startGroup(t, c, `trap '' TERM; trap 'echo heard' USR1; echo group $$; while :; do sleep 0.05; done`)
-	old := childrenOf(t, p.cmd.Process.Pid, group)
-	require.Len(t, old, 1)
-	require.NoError(t, syscall.Kill(old[0], syscall.SIGKILL))
-	eventually(t, func() bool {
-		now := childrenOf(t, p.cmd.Process.Pid, group)
-		return len(now) == 1 && now[0] != old[0]
-	}, "another guard")
-	require.NoError(t, p.cmd.Process.Signal(syscall.SIGUSR1))
-	p.waitFor("heard") // So redlock is done with the guard.
-	require.NoError(t, p.cmd.Process.Signal(syscall.SIGKILL))
-	waitGone(t, group)
 }
 
 // Somebody stops the guard: redlock has it go on.
@@ -331,93 +279,43 @@ func TestGuardIsToldAgain(t *testing.T) {
 	assert.Equal(t, 1, strings.Count(string(rest), "kill "))
 }
 
-// stallable is a process's own time in a bubble. stop stops the process, as nothing else does there: time
-// goes on without it.
-func stallable(t *testing.T, every time.Duration) (o *ownTime, stop func(time.Duration)) {
-	t.Helper()
-	begun, stopped := time.Now(), time.Duration(0)
-	o = startOwnTime(every, func() time.Duration {
-		return time.Since(begun) + stopped
-	})
-	t.Cleanup(o.stop)
-	return o, func(d time.Duration) {
-		o.mu.Lock()
-		defer o.mu.Unlock()
-		stopped += d
-	}
-}
-
-func TestOwnTimeStandsStill(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		o, stop := stallable(t, 100*time.Millisecond)
-		begin := o.now()
-		time.Sleep(time.Hour)
-		now := o.now()
-		assert.Zero(t, begin.stalled(now))
-		assert.Equal(t, time.Hour, now.own)
-		stop(time.Minute)
-		now = o.now()
-		assert.InDelta(t, time.Minute, begin.stalled(now), float64(200*time.Millisecond), "it need not wait for the next tick")
-		time.Sleep(time.Hour)
-		assert.Equal(t, begin.stalled(now), begin.stalled(o.now()), "a stall counts once")
-	})
-}
-
 // The reason is this process if it did not run for what it takes to ask again and again, and the nodes
 // otherwise.
 func TestLapse(t *testing.T) {
-	t.Parallel()
-	const leeway = 20 * time.Second
-	for _, test := range []struct {
-		name   string
-		happen func(l *lapse, stop func(time.Duration))
-		own    string // a part of the reason; empty: the nodes
-	}{
-		{"the nodes do not answer", func(*lapse, func(time.Duration)) { time.Sleep(leeway) }, ""},
-		{"it was stopped at once", func(_ *lapse, stop func(time.Duration)) { stop(leeway) }, "redlock did not run for 19.8s, as it was stopped"},
-		{"it was stopped before an extension", func(_ *lapse, stop func(time.Duration)) {
-			time.Sleep(leeway / 3)
-			stop(leeway * 2 / 3)
-		}, "redlock did not run for 13."},
-		{"it was stopped again and again", func(_ *lapse, stop func(time.Duration)) {
-			for range 10 {
-				stop(leeway / 10)
-				time.Sleep(time.Second / 2)
-			}
-		}, "redlock did not run for 19"},
-		{"it was stopped for a moment while they did not answer", func(_ *lapse, stop func(time.Duration)) {
-			time.Sleep(leeway * 7 / 8)
-			stop(leeway / 8)
-		}, ""},
-		{"it was stopped before the last extension", func(l *lapse, stop func(time.Duration)) {
-			stop(time.Hour)
-			l.look(l.until)
-			time.Sleep(time.Second)
-			l.look(l.until.Add(time.Hour))
-			time.Sleep(leeway)
-		}, ""},
-		{"it was stopped after an extension that it has not seen", func(l *lapse, stop func(time.Duration)) {
-			time.Sleep(leeway / 2)
-			l.look(l.until)
-			time.Sleep(leeway / 3)
-			stop(leeway)
-			l.look(l.until.Add(leeway))
-		}, "redlock did not run for 19."},
+	const leeway, every = 20 * time.Second, 100 * time.Millisecond
+	for _, test := range []struct{ name, happens, own string }{
+		{"the nodes do not answer", "run 20s", ""},
+		{"it was stopped at once", "stop 20s", "redlock did not run for 19.8s, as it was stopped"},
+		{"it was stopped before an extension", "run 7s stop 13s", "redlock did not run for 12.8s"},
+		{"it was stopped again and again", "stop 7s run 1s stop 7s run 1s stop 7s", "redlock did not run for 20.6s"},
+		{"it was stopped for a moment while they did not answer", "run 17s stop 3s", ""},
+		{"it was stopped before the last extension", "stop 1h extend 1s run 20s", ""},
+		{"it was stopped after an extension", "run 17s stop 20s extend 20s", "redlock did not run for 19.8s"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				o, stop := stallable(t, 100*time.Millisecond)
-				l := startLapse(o, leeway/triesOfLeeway, time.Now().Add(leeway))
-				test.happen(l, stop)
-				err := l.why()
-				if test.own == "" {
-					require.NoError(t, err)
-					return
+			clock, until := time.Duration(0), time.Now()
+			l := &lapse{every: every, pace: leeway / triesOfLeeway, until: until}
+			words := strings.Fields(test.happens)
+			for i := 0; i < len(words); i += 2 {
+				d, err := time.ParseDuration(words[i+1])
+				require.NoError(t, err)
+				switch words[i] {
+				case "run":
+					for end := clock + d; clock < end; l.look(until, clock) {
+						clock += every
+					}
+				case "stop":
+					clock += d
+				case "extend":
+					until = until.Add(d)
 				}
-				require.ErrorContains(t, err, test.own)
-			})
+			}
+			l.look(until, clock)
+			if test.own == "" {
+				require.NoError(t, l.why())
+			} else {
+				require.ErrorContains(t, l.why(), test.own)
+			}
 		})
 	}
 }
@@ -426,14 +324,12 @@ func TestLapse(t *testing.T) {
 func TestJobSaysWhyItsLockWasLost(t *testing.T) {
 	t.Parallel()
 	j, _, _ := jobOver(t, startHearer(t))
-	o := startOwnTime(time.Hour, bootTime)
-	t.Cleanup(o.stop)
-	j.lapse = startLapse(o, time.Hour, j.lock.Until())
-	require.ErrorContains(t, j.why(), "redlock did not run for ")
-	j.lapse = nil
+	j.lapse = lapse{pace: time.Hour}
+	assert.Regexp(t, "^redlock did not run for [1-9]", j.why().Error())
+	j.lapse = lapse{}
 	require.ErrorContains(t, j.why(), "too few nodes answered")
 	require.NoError(t, j.lock.Unlock(t.Context()))
-	j.lapse = startLapse(o, time.Hour, j.lock.Until())
+	j.lapse = lapse{pace: time.Hour}
 	err := j.why()
 	require.ErrorIs(t, err, redlock.ErrLost)
 	assert.NotErrorIs(t, err, redlock.ErrExpired)

@@ -27,15 +27,11 @@ func (t *tool) listCommand() *cobra.Command {
 	cmd := manual("list")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		pattern := "*"
-		switch len(args) {
-		case 0:
-		case 1:
-			pattern = args[0]
-		default:
+		if len(args) > 1 {
 			return usagef("unexpected argument %q", args[1])
 		}
-		if err := checkGlob(pattern); err != nil {
-			return err
+		if len(args) == 1 {
+			pattern = args[0]
 		}
 		return t.onNodes(nil, func(peers []*peer, _ stored.Keys) error { return t.list(cmd.Context(), peers, pattern) })
 	}
@@ -73,21 +69,9 @@ func (t *tool) list(ctx context.Context, peers []*peer, pattern string) error {
 		return ended(exitNoQuorum)
 	}
 	if !l.header && !t.global.json { // On standard error: a script reads an empty list.
-		t.note(nothingListed(k.Prefix, pattern))
+		t.note(fmt.Sprintf("no locks match %s with the prefix %q", printable(pattern), k.Prefix))
 	}
 	return nil
-}
-
-// nothingListed says that there are no locks, and of which they would be: the wrong prefix finds none.
-func nothingListed(prefix, pattern string) string {
-	text := "no locks"
-	if pattern != "*" {
-		text += " that match " + printable(pattern)
-	}
-	if prefix != "" {
-		text += " with the prefix " + printable(prefix)
-	}
-	return text
 }
 
 // scan lists the locks on one node that are on none of those before.
@@ -233,12 +217,13 @@ func (l *lister) write(v *view) {
 		writeJSON(w, j)
 		return
 	}
+	const row = "%-32s %s %9s %4s %17s %8s  %s\n"
 	s := l.tool.styleFor(w)
 	if !l.header {
 		l.header = true
-		printf(w, "%s", s.bold(row(columns(w), "RESOURCE", "STATE   ", "TTL", "ON", "FENCE", "WAITING", "OWNER")))
+		printf(w, "%s", s.bold(fmt.Sprintf(row, "RESOURCE", "STATE   ", "TTL", "ON", "FENCE", "WAITING", "OWNER")))
 	}
-	ttl, fence, waiting, owner := "-", "-", "-", cmp.Or(j.Owner, j.Holder)
+	ttl, fence, waiting := "-", "-", "-"
 	if j.TTLMS != nil && *j.TTLMS >= 0 {
 		ttl = shortly(msOf(*j.TTLMS))
 	}
@@ -253,73 +238,7 @@ func (l *lister) write(v *view) {
 		state = s.yellow(state)
 	}
 	on := fmt.Sprintf("%d/%d", j.On, len(v.sights))
-	printf(w, "%s", row(columns(w), printable(j.Resource), state, ttl, on, fence, waiting, owner))
-}
-
-// wideList is the width from which on a terminal has room for the fences.
-const wideList = 100
-
-// row is a line of the list. On a terminal, of that width, the names are cut to fit; elsewhere, where width is 0,
-// nothing is: what reads it wants all of them. state has eight columns already, and perhaps a colour.
-func row(width int, resource, state, ttl, on, fence, waiting, owner string) string {
-	if width == 0 {
-		return fmt.Sprintf("%-32s %s %9s %4s %17s %8s  %s\n", resource, state, ttl, on, fence, waiting, owner)
-	}
-	counts := fmt.Sprintf("%9s %4s %8s", ttl, on, waiting)
-	if width >= wideList {
-		counts = fmt.Sprintf("%9s %4s %17s %8s", ttl, on, fence, waiting)
-	}
-	names := max(width-len(counts)-12, 20)
-	first := names * 3 / 5
-	return fmt.Sprintf("%s %s %s  %s\n", fit(resource, first), state, counts, strings.TrimRight(fit(owner, names-first), " "))
-}
-
-// checkGlob reports a pattern of which nobody can mean what a server makes of it: it takes what is not closed
-// for closed at the end, and matches less than was meant, or nothing. It reads a pattern as a server does.
-func checkGlob(pattern string) error {
-	if pattern == "" {
-		return usagef("empty PATTERN, which matches nothing: without one, list lists all locks")
-	}
-	for i := 0; i < len(pattern); i++ {
-		switch pattern[i] {
-		case '\\':
-			if i++; i == len(pattern) {
-				return usagef(`PATTERN %q ends with a backslash: want the character behind it, or \\ for a backslash`, pattern)
-			}
-		case '[':
-			n := classLen(pattern[i:])
-			switch n {
-			case 0:
-				return usagef(`PATTERN %q: the [ at byte %d is not closed by a ]: want one, or \[ for the character`, pattern, i+1)
-			case len("[]"):
-				return usagef(`PATTERN %q: the [] at byte %d matches nothing: want characters in it, or \[\] for these two`, pattern, i+1)
-			}
-			i += n - 1
-		}
-	}
-	return nil
-}
-
-// classLen is the length of the class of characters with which a pattern begins, 0 if it is not closed. The ] is
-// none where it is the end of a range, as in [a-].
-func classLen(pattern string) int {
-	i := len("[")
-	if strings.HasPrefix(pattern, "[^") {
-		i = len("[^")
-	}
-	for i < len(pattern) {
-		switch {
-		case pattern[i] == '\\' && i+1 < len(pattern):
-			i += 2
-		case pattern[i] == ']':
-			return i + 1
-		case i+2 < len(pattern) && pattern[i+1] == '-':
-			i += 3
-		default:
-			i++
-		}
-	}
-	return 0
+	printf(w, row, printable(j.Resource), state, ttl, on, fence, waiting, cmp.Or(j.Owner, j.Holder))
 }
 
 // escapeGlob takes the meaning from what has one in a pattern.

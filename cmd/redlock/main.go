@@ -11,6 +11,8 @@ import (
 	"slices"
 
 	"github.com/spf13/cobra"
+
+	"github.com/seed6c881748/redlock/redlock"
 )
 
 func main() {
@@ -30,12 +32,11 @@ func main() {
 func execute(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer) status {
 	t := &tool{in: in, out: &output{w: out}, errOut: errOut}
 	root := t.rootCommand() //nolint:contextcheck // Commands have the context of ExecuteContextC.
-	completeValues(root, slices.Contains(args, "--"))
 	root.SetArgs(args)
 	root.SetIn(in)
 	root.SetOut(t.out)
 	root.SetErr(errOut)
-	completionNeedsShell(root) // It notes where to write.
+	finish(root) // Completion notes where to write.
 	cmd, err := root.ExecuteContextC(ctx)
 	if t.out.err != nil {
 		err = t.out.err
@@ -78,8 +79,10 @@ func (t *tool) report(cmd *cobra.Command, err error) int {
 	}
 	s := t.styleFor(t.errOut)
 	printf(t.errOut, "%s %s\n", s.red("redlock:"), sentence(err))
-	if t.global.verbose {
-		printf(t.errOut, "%s", details(err))
+	if votes := (*redlock.QuorumError)(nil); t.global.verbose && errors.As(err, &votes) {
+		for _, v := range votes.Votes {
+			printf(t.errOut, "  %s\n", harmless(v.String()))
+		}
 	}
 	if code == exitUsage && cmd != nil {
 		printf(t.errOut, "Try '%s --help'.\n", cmd.CommandPath())

@@ -232,6 +232,6 @@ func asUsage(err error) error { return usagef("%s", messageOf(err)) }
 // invalid reports whether the library has refused an argument, before any I/O: there are no
 // votes, and nothing has ended the call.
 func invalid(err error) bool {
-	known := []error{redlock.ErrTaken, redlock.ErrNoQuorum, redlock.ErrLost, redlock.ErrClosed, errWithinPermit}
+	known := []error{redlock.ErrTaken, redlock.ErrNoQuorum, redlock.ErrLost, redlock.ErrClosed, errWithin}
 	return !slices.ContainsFunc(known, func(k error) bool { return errors.Is(err, k) })
 }

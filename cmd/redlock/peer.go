@@ -152,8 +152,7 @@ func (p *peer) exchange(ctx context.Context, requests []request) ([]any, error) 
 		var reply redis.Error
 		switch {
 		case errors.As(err, &reply):
-			text, _, _ := strings.Cut(string(reply), ", with args beginning with") // Of an unknown command: scripts.
-			answers[i] = redis.Error(text)
+			answers[i] = reply
 		case err != nil:
 			return nil, err
 		default:

@@ -21,7 +21,6 @@ import (
 // permitsFlag is --permits of a command.
 func permitsFlag(cmd *cobra.Command, k *int, usage string) {
 	cmd.Flags().IntVar(k, "permits", 0, usage)
-	cmd.Flags().Lookup("permits").DefValue = ""
 }
 
 // checkPermits checks --permits, if it is given. A command that takes or releases one permit has so many resources, 0
@@ -43,9 +42,6 @@ func slotNumber(permit *redlock.Lock) int {
 	return slot
 }
 
-// errWithinPermit is the error of whoever would wait for the permit under which it runs.
-var errWithinPermit = errors.New("this is part of the command of a redlock run, which has a permit of the same semaphore")
-
 // takePermit takes one of the permits: the lock on its slot.
 func (f *runFlags) takePermit(ctx context.Context, r *redlock.Redlock, name string) (*redlock.Lock, error) {
 	s, err := semaphore.New(r, name, f.permits, f.ttl, f.options()...) //nolint:contextcheck // It does no I/O.
@@ -60,8 +56,11 @@ func (f *runFlags) takePermit(ctx context.Context, r *redlock.Redlock, name stri
 		acquire = s.TryAcquire
 	}
 	p, err := acquire(ctx)
-	if err != nil {
-		return nil, &permitError{err, name, f.permits}
+	switch {
+	case errors.Is(err, redlock.ErrTaken):
+		return nil, because(err, "no permit of %s is free", printable(name))
+	case err != nil:
+		return nil, err
 	}
 	return p.Lock, nil
 }
@@ -75,7 +74,7 @@ func (f *runFlags) refuseWithin(ctx context.Context, r *redlock.Redlock, name st
 	}
 	for _, slot := range semaphore.Slots(name, f.permits) {
 		if in, err := r.Inspect(ctx, slot); err == nil && in.Held && slices.Contains(holders, in.Holder) {
-			return codedError{fmt.Errorf("%w: %s", errWithinPermit, printable(slot)), exitTaken, "taken"}
+			return codedError{fmt.Errorf("%w: %s", errWithin, printable(slot)), exitTaken, "taken"}
 		}
 	}
 	return nil
@@ -97,41 +96,11 @@ func slotOf(ctx context.Context, r *redlock.Redlock, name string, k int, token s
 	return slots[max(slices.Index(has, true), 0)], errors.Join(errs...)
 }
 
-// A permitError is the error of a run that has got no permit.
-type permitError struct {
-	error
-
-	name string
-	k    int
-}
-
-func (e *permitError) Unwrap() error { return e.error }
-
-// text says that no permit is free, and of one slot who has it.
-func (e *permitError) text(votes *redlock.QuorumError) string {
-	text := fmt.Sprintf("all %s of %s are taken", count(e.k, "permit"), printable(e.name))
-	if e.k == 1 {
-		text = "the only permit of " + printable(e.name) + " is taken"
-	}
-	if errors.Is(e, context.DeadlineExceeded) {
-		text = "gave up waiting for " + onePermit(e.name, e.k)
-	}
-	return text + ": " + ofVotes(votes, 0)
-}
-
-// onePermit names what a run waits for.
-func onePermit(name string, k int) string {
-	if k == 1 {
-		return "the only permit of " + printable(name)
-	}
-	return fmt.Sprintf("one of the %d permits of %s", k, printable(name))
-}
-
 // showPermits writes the permits of a semaphore, whose slots the views are of.
 func (t *tool) showPermits(w io.Writer, views []view) {
-	s := t.styleFor(w)
+	s := t.styleFor(t.out)
 	held, unknown := 0, ""
-	var lines table
+	var lines strings.Builder
 	for i := range views {
 		switch views[i].exit() {
 		case exitOK:
@@ -139,12 +108,12 @@ func (t *tool) showPermits(w io.Writer, views []view) {
 		case exitNoQuorum:
 			unknown = ", or more: too few nodes answer"
 		}
-		lines.add(fmt.Sprint("slot ", i), views[i].summary(s))
+		printf(&lines, "  slot %-3d  %s\n", i, views[i].summary(s))
 	}
-	t.foldf(w, "%s  %d of %s held%s\n%s", s.bold(printable(views[0].semaphore)), held, count(len(views), "permit"), unknown, &lines)
+	printf(w, "%s  %d of %d permits held%s\n%s", s.bold(printable(views[0].semaphore)), held, len(views), unknown, &lines)
 	for _, n := range views[len(views)-1].sights {
 		if n.err != nil {
-			t.foldf(w, "  %s  %s\n", n.node, n.text(s, ""))
+			printf(w, "  %s  %s\n", n.node, n.text(s, ""))
 		}
 	}
 }
@@ -159,29 +128,4 @@ func lookAtPermits(ctx context.Context, peers []*peer, k stored.Keys, name strin
 		views[i].semaphore, views[i].slot = name, i
 	}
 	return views
-}
-
-// heldSlot finds a slot that is held, of any semaphore of that name, however many permits it has.
-func heldSlot(ctx context.Context, peers []*peer, k stored.Keys, name string) (slot string, ok bool) {
-	slots := semaphore.Slots(name, semaphore.MaxPermits)
-	found := make([][]string, len(peers))
-	var wg sync.WaitGroup
-	for i, p := range peers {
-		wg.Go(func() {
-			for some := range slices.Chunk(slots, scanCount) {
-				on, _ := p.locked(ctx, k, some)
-				found[i] = append(found[i], on...)
-			}
-		})
-	}
-	wg.Wait()
-	seen := slices.Concat(found...)
-	for _, slot := range slots {
-		if slices.Contains(seen, slot) {
-			if _, ok := look(ctx, peers, k, []string{slot}, 0)[0].held(); ok {
-				return slot, true
-			}
-		}
-	}
-	return "", false
 }

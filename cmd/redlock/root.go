@@ -37,8 +37,8 @@ type globalFlags struct {
 // rootCommand returns the command line of the tool.
 func (t *tool) rootCommand() *cobra.Command {
 	root := manual("redlock")
-	root.Version, root.Args = versionText(), noArguments
-	root.SilenceErrors, root.SilenceUsage, root.SuggestionsMinimumDistance = true, true, 2
+	root.Version, root.Args, root.Flags().SortFlags = versionText(), noArguments, false
+	root.SilenceErrors, root.SilenceUsage = true, true
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return t.readEnvironment(cmd.Root()) }
 	root.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := cmd.Help(); err != nil {
@@ -48,11 +48,11 @@ func (t *tool) rootCommand() *cobra.Command {
 	}
 	t.addGlobalFlags(root.PersistentFlags())
 	root.SetFlagErrorFunc(flagError)
-	root.SetHelpFunc(t.help)
+	root.SetUsageTemplate(usageTemplate)
 	root.SetVersionTemplate("redlock {{.Version}}\n")
 	cobra.EnableCommandSorting = false
 	root.AddCommand(t.commands()...)
-	root.SetHelpCommand(t.helpCommand(root))
+	root.SetHelpCommand(helpCommand(root))
 	return root
 }
 
@@ -122,12 +122,21 @@ func (t *tool) readEnvironment(root *cobra.Command) error {
 	return usagef("--color %q: want auto, always or never", t.global.color)
 }
 
+// flagError makes a usage error of what pflag says of a flag.
+func flagError(_ *cobra.Command, err error) error {
+	text := err.Error()
+	if short, _, ok := strings.Cut(text, " in -"); ok && strings.HasPrefix(short, "unknown shorthand flag") {
+		text = short // What stands behind it may be a secret.
+	}
+	return usagef("%s", text)
+}
+
 func noArguments(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
 	if cmd.HasSubCommands() { // It should have been a command.
-		return unknownCommand(cmd, args[0])
+		return usagef("unknown command: %q", args[0])
 	}
 	return usagef("unexpected argument %q", args[0])
 }

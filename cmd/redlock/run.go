@@ -38,6 +38,7 @@ type runFlags struct {
 func (t *tool) runCommand() *cobra.Command {
 	f := &runFlags{}
 	cmd := manual("run")
+	cmd.ValidArgsFunction = nil // Its command may take files.
 	cmd.Args = func(cmd *cobra.Command, args []string) error { return checkRunArgs(cmd.ArgsLenAtDash(), args) }
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := f.complete(cmd.Flags().Changed, t.global.quarantine); err != nil {
@@ -184,7 +185,7 @@ type task struct {
 	env       []string
 	killAfter time.Duration
 	margin    time.Duration
-	extender  *extender // nil: KeepAlive alone extends the lock
+	extender  *extender
 	signals   chan os.Signal
 }
 
@@ -282,8 +283,8 @@ func (f *runFlags) limitKillAfter(nodeTimeout time.Duration) bool {
 	return true
 }
 
-// An extender extends a lock in time for its command to go on. A nil one does not. It does not wait for
-// answers: one that is lost does not hold up the next.
+// An extender extends a lock in time for its command to go on. It does not wait for answers: one that is lost does not
+// hold up the next.
 type extender struct {
 	lock *redlock.Lock
 	ttl  time.Duration
@@ -300,19 +301,11 @@ func (f *runFlags) newExtender(lock *redlock.Lock) *extender {
 
 // look extends the lock if it is time. ctx is that of KeepAlive.
 func (e *extender) look(ctx context.Context, now time.Time) {
-	if e == nil || now.Before(e.due) {
+	if now.Before(e.due) {
 		return
 	}
 	e.due = now.Add(e.pace)
 	go func() { _ = e.lock.Extend(ctx, e.ttl) }() // KeepAlive notices a loss.
-}
-
-// next is when it will be, but not later than at.
-func (e *extender) next(at time.Time) time.Time {
-	if e == nil {
-		return at
-	}
-	return earlier(at, e.due)
 }
 
 func earlier(a, b time.Time) time.Time {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -34,7 +33,6 @@ func (t *tool) statusOf(ctx context.Context, peers []*peer, k stored.Keys, names
 	views := lookAll(ctx, peers, k, names, permits)
 	for some := range slices.Chunk(views, max(permits, 1)) {
 		t.show(t.out, some)
-		t.hintAtPermits(ctx, peers, k, &some[0])
 	}
 	t.showNextSteps(t.out, views)
 	t.tellSets(ctx, peers, k)
@@ -56,17 +54,6 @@ func lookAll(ctx context.Context, peers []*peer, k stored.Keys, names []string, 
 	return views
 }
 
-// hintAtPermits tells people that what is free may be the name of a semaphore, whose permits are locks on its
-// slots.
-func (t *tool) hintAtPermits(ctx context.Context, peers []*peer, k stored.Keys, v *view) {
-	if t.global.json || v.semaphore != "" || len(v.holdings()) > 0 || v.unknown() {
-		return
-	}
-	if slot, ok := heldSlot(ctx, peers, k, v.resource); ok {
-		t.foldf(t.out, "  %s is held: for the permits of a semaphore, add --permits K\n", printable(slot))
-	}
-}
-
 // exit is the exit code for what is known of a resource.
 func (v *view) exit() int {
 	if _, ok := v.held(); ok {
@@ -78,9 +65,10 @@ func (v *view) exit() int {
 	return exitNo
 }
 
-// show writes the view of a resource, or those of the slots of a semaphore, as text or JSON.
+// show writes the view of a resource, or those of the slots of a semaphore, as text or JSON: w is the answer, or what
+// becomes a part of it.
 func (t *tool) show(w io.Writer, views []view) {
-	s := t.styleFor(w)
+	s := t.styleFor(t.out)
 	switch v := &views[0]; {
 	case t.global.json:
 		for i := range views {
@@ -89,31 +77,18 @@ func (t *tool) show(w io.Writer, views []view) {
 	case v.semaphore != "":
 		t.showPermits(w, views)
 	default:
-		t.foldf(w, "%s  %s\n", s.bold(printable(v.resource)), v.summary(s))
+		printf(w, "%s  %s\n", s.bold(printable(v.resource)), v.summary(s))
 		holder, _ := v.held()
-		var lines table
+		lines := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 		for _, n := range v.sights {
-			lines.add(n.node, n.text(s, holder.token))
+			printf(lines, "  %s\t%s\n", n.node, n.text(s, holder.token))
 		}
-		t.foldf(w, "%s", &lines)
+		_ = lines.Flush()
 		for _, j := range v.waiters() {
-			t.foldf(w, "  waiting: %s %s, in line on %d of %s\n",
-				printable(j.Name), s.dim("for "+shortly(msOf(j.WaitedMS))), j.Nodes, count(len(v.sights), "node"))
+			printf(w, "  waiting: %s %s, in line on %d of %d nodes\n",
+				printable(j.Name), s.dim("for "+shortly(msOf(j.WaitedMS))), j.Nodes, len(v.sights))
 		}
 	}
-}
-
-// A table has two columns.
-type table struct{ lines strings.Builder }
-
-func (t *table) add(name, text string) { printf(&t.lines, "  %s\t%s\n", name, text) }
-
-func (t *table) String() string {
-	var text strings.Builder
-	columns := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
-	printf(columns, "%s", t.lines.String())
-	_ = columns.Flush()
-	return text.String()
 }
 
 // showNextSteps writes what to do about what is wrong in views.
@@ -122,9 +97,9 @@ func (t *tool) showNextSteps(w io.Writer, views []view) {
 	if t.global.json || len(steps) == 0 {
 		return
 	}
-	printf(w, "\n%s\n", t.styleFor(w).bold("what to do"))
+	printf(w, "\n%s\n", t.styleFor(t.out).bold("what to do"))
 	for _, step := range steps {
-		t.foldf(w, "  %s\n", step)
+		printf(w, "  %s\n", step)
 	}
 }
 
@@ -135,11 +110,13 @@ func (v *view) summary(s style) string {
 	found := v.holdings()
 	switch {
 	case ok:
-		text = fmt.Sprintf("%s by %s %s, on %d of %s (%d needed)", s.green("held"), who(h.token), lasting(h.ttl), h.nodes, count(len(v.sights), "node"), v.need)
+		text = fmt.Sprintf("%s by %s %s, on %d of %d nodes (%d needed)",
+			s.green("held"), who(h.token), lasting(h.ttl), h.nodes, len(v.sights), v.need)
 	case v.unknown():
 		text = s.red("unknown") + ": too few nodes answer"
 	case len(found) > 0:
-		text = fmt.Sprintf("%s: no token is on a quorum, %s is on %d of %s", s.yellow("not held"), who(found[0].token), found[0].nodes, count(len(v.sights), "node"))
+		text = fmt.Sprintf("%s: no token is on a quorum, %s is on %d of %d nodes",
+			s.yellow("not held"), who(found[0].token), found[0].nodes, len(v.sights))
 	default:
 		text = s.dim("free")
 	}

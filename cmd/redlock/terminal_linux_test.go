@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -17,7 +16,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
-	"github.com/seed6c881748/redlock/internal/tokens"
 	"github.com/seed6c881748/redlock/redlock"
 )
 
@@ -165,19 +163,15 @@ func TestTerminal(t *testing.T) {
 	})
 	// Other programs of a pipeline may read from the terminal, but if the command does, it is its
 	// turn: it asks for a password, say.
-	for name, redirected := range map[string]string{
-		"a question in a pipeline":               `sh -c 'echo RE""ADY; read a; echo "got <$a>"; read b; echo "more <$b>"' | cat`,
-		"a question of one that reads elsewhere": `sh -c 'echo RE""ADY; read a </dev/tty; echo "got <$a>"; read b </dev/tty; echo "more <$b>"' </dev/null`,
-	} {
-		t.Run(name, func(t *testing.T) {
-			k := sitDown(t, c)
-			k.enter(terminalRun+`60s x -- `+redirected+`; echo "code $?"`+"\n", "READY")
-			k.enter("one\n", "got <one>")
-			k.enter(ctrlZ, "Stopped", "code ")
-			k.enter("fg\n", "sh -c")
-			k.enter("two\n", "more <two>")
-		})
-	}
+	t.Run("a question in a pipeline", func(t *testing.T) {
+		k := sitDown(t, c)
+		k.enter(terminalRun+`60s x -- sh -c 'echo RE""ADY; read a; echo "got <$a>"; read b; echo "more <$b>"' | cat; echo code`+
+			"\n", "READY")
+		k.enter("one\n", "got <one>")
+		k.enter(ctrlZ, "Stopped", "code")
+		k.enter("fg\n", "sh -c")
+		k.enter("two\n", "more <two>")
+	})
 	// Programs that restore the terminal before they stop, as top does, stop themselves by SIGSTOP.
 	t.Run("a command that stops itself", func(t *testing.T) {
 		k := sitDown(t, c)
@@ -191,35 +185,6 @@ func TestTerminal(t *testing.T) {
 		k.enter("kill %1\n")
 		waitGone(t, group)
 		eventually(t, func() bool { return holders(t, c, "s") == 0 }, "the release")
-	})
-	t.Run("top", func(t *testing.T) {
-		program(t, "top")
-		k := sitDown(t, c)
-		k.enter("export TERM=xterm; stty rows 50 cols 200\n"+terminalRun+"60s t -- top\n", "PID")
-		onAllNodes(t, c, "t")
-		k.enter(ctrlZ, "Stopped")
-		assert.Equal(t, 3, holders(t, c, "t"))
-		k.enter("fg\n", "PID")
-		k.enter("q", "$ ") // Before that, top throws away what is typed.
-		k.enter(`echo "then $?"`+"\n", "then 0")
-	})
-	// SIGTTOU: a job in the background that writes to a terminal that has it wait.
-	t.Run("output in the background", func(t *testing.T) {
-		k := sitDown(t, c)
-		k.enter("stty tostop\n" + terminalRun + `60s y -- sh -c 'echo wri""tten; exit 8' &` + "\n")
-		// A quorum: redlock stops at once, and asks no node that was late again.
-		eventually(t, func() bool { return holders(t, c, "y") >= 2 }, "the lock")
-		k.enter(`until jobs | grep -q Stopped; do sleep 0.1; done; echo it "sto"pped`+"\n", "it stopped")
-		k.enter("fg\n", "written")
-		k.enter(`echo "then $?"`+"\n", "then 8")
-	})
-	t.Run("one that is stopped by another process", func(t *testing.T) {
-		k := sitDown(t, c)
-		k.enter(terminalRun+`60s s -- sh -c 'echo gr""oup $$; read a; echo "got <$a>"'`+"\n", "group ")
-		require.NoError(t, syscall.Kill(-k.number(), syscall.SIGSTOP))
-		k.see("Stopped")
-		k.enter("fg\n", "sh -c")
-		k.enter("one\n", "got <one>")
 	})
 	// It would keep the terminal from the shell, and Ctrl-C would stop at it.
 	t.Run("what the command has left behind is stopped", func(t *testing.T) {
@@ -255,46 +220,33 @@ func TestTerminal(t *testing.T) {
 	})
 }
 
+// However a watch is ended, the terminal has its cursor again.
 func TestWatchOnTerminal(t *testing.T) {
 	t.Parallel()
 	c := testcluster.RunServers(t, 3)
-	const watch = `$TOOL watch --interval 100ms x` + "\n"
-	t.Run("a picture in colour", func(t *testing.T) {
-		k := sitDown(t, c)
-		k.enter(`TERM=xterm `+watch, "\x1b[?25l") // The cursor goes,
-		k.see("\x1b[H")                           // and the picture is drawn where the last one was.
-		k.see("\x1b[1mx\x1b[0m  \x1b[2mfree\x1b[0m\x1b[K")
-		k.see("\x1b[J")
-		lock := hold(t, c, "x", redlock.WithOwner("me"))
-		k.see("\x1b[32mheld\x1b[0m by \"me\"")
-		require.NoError(t, lock.Unlock(t.Context()))
-		k.see("\x1b[2mfree")
-		k.enter(ctrlC, "\x1b[?25h") // The cursor is back.
-		k.enter(`echo "code $?"`+"\n", "code 130")
-	})
-	for _, setting := range []string{"NO_COLOR=1 TERM=xterm ", "TERM=dumb "} {
-		t.Run("without colour: "+setting, func(t *testing.T) {
-			k := sitDown(t, c)
-			k.enter(setting+watch, "\x1b[H", "x  free\x1b[K", "\x1b[H")
-			assert.NotRegexp(t, `\x1b\[[0-9;]*m`, k.screen.String())
-			k.enter(ctrlC, "\x1b[?25h")
-		})
+	k := sitDown(t, c)
+	const watch = "$TOOL watch --interval 100ms "
+	k.enter("TERM=xterm "+watch+"x\n", "\x1b[?25l") // The cursor goes,
+	k.see("\x1b[H")                                 // and the picture is drawn where the last one was.
+	k.see("\x1b[1mx\x1b[0m  \x1b[2mfree\x1b[0m\x1b[K")
+	k.see("\x1b[J")
+	lock := hold(t, c, "x", redlock.WithOwner("me"))
+	k.see("\x1b[32mheld\x1b[0m by \"me\"")
+	k.enter(ctrlC, "\x1b[?25h") // The cursor is back.
+	k.enter(`echo "code $?"`+"\n", "code 130")
+	for _, sig := range []string{"TERM", "HUP"} {
+		k.enter(watch+"x & W=$!\n", "\x1b[?25l", "held")
+		k.enter("kill -"+sig+" $W\n", "\x1b[?25h")
 	}
-	t.Run("permits", func(t *testing.T) {
-		k := sitDown(t, c)
-		k.enter("TERM=xterm "+strings.TrimSuffix(watch, " x\n")+" --permits 2 jobs others\n",
-			"\x1b[1mjobs\x1b[0m  0 of 2 permits held\x1b[K", "  slot 1  \x1b[2mfree", "\x1b[1mothers\x1b[0m  0 of 2 permits held\x1b[K")
-		lock := hold(t, c, "jobs#1", redlock.WithOwner("me"))
-		k.see("jobs\x1b[0m  1 of 2 permits held")
-		k.see("  slot 1  \x1b[32mheld\x1b[0m by \"me\"")
-		require.NoError(t, lock.Unlock(t.Context()))
-		k.enter(ctrlC)
-	})
-	t.Run("an empty NO_COLOR", func(t *testing.T) {
-		k := sitDown(t, c)
-		k.enter(`NO_COLOR= TERM=xterm `+watch, "\x1b[2mfree")
-		k.enter(ctrlC)
-	})
+	require.NoError(t, lock.Unlock(t.Context()))
+	k.enter("TERM=xterm "+watch+"--permits 2 jobs others\n",
+		"\x1b[1mjobs\x1b[0m  0 of 2 permits held\x1b[K", "  slot 1    \x1b[2mfree", "\x1b[1mothers\x1b[0m  0 of 2 ")
+	k.enter(ctrlC, "\x1b[?25h")
+	k = sitDown(t, c)
+	k.enter("NO_COLOR=1 TERM=xterm "+watch+"x\n", "\x1b[H", "x  free\x1b[K", "\x1b[H")
+	k.enter(ctrlC, "\x1b[?25h")
+	k.enter("TERM=dumb "+watch+"x\n", "\x1b[H", "x  free\x1b[K", "\x1b[H")
+	assert.NotRegexp(t, `\x1b\[[0-9;]*m`, k.screen.String())
 }
 
 // A terminal at which nobody does anything for a while.
@@ -312,13 +264,8 @@ func TestTerminalLeftAlone(t *testing.T) {
 	// Nothing can be written to a terminal that is stopped, which must not hold up the end.
 	t.Run("held up by Ctrl-S", func(t *testing.T) {
 		k := sitDown(t, c)
-		file := filepath.Join(t.TempDir(), "group")
-		k.enter(terminalRun+`10s y -- sh -c 'trap "" TERM; echo $$ >`+file+`; echo RE""ADY; sleep 600'`+"\n",
-			"READY")
-		text, err := os.ReadFile(file)
-		require.NoError(t, err)
-		group, err := strconv.Atoi(strings.TrimSpace(string(text)))
-		require.NoError(t, err)
+		k.enter(terminalRun+`10s y -- sh -c 'trap "" TERM; echo gr""oup $$; exec sleep 600'`+"\n", "group ")
+		group := k.number()
 		k.enter(ctrlS)
 		for _, node := range c.Nodes {
 			require.NoError(t, node.Set("y", "another", time.Minute))
@@ -326,69 +273,4 @@ func TestTerminalLeftAlone(t *testing.T) {
 		waitGone(t, group)
 		k.enter(ctrlQ, "the lock was lost")
 	})
-}
-
-// However a watch is ended, the terminal has its cursor again.
-func TestTerminalWatchIsEnded(t *testing.T) {
-	t.Parallel()
-	k := sitDown(t, testcluster.RunServers(t, 3))
-	for _, sig := range []string{"TERM", "HUP", "INT"} {
-		k.enter("\"$TOOL\" watch x & W=$!\n", "\x1b[?25l", "free")
-		k.enter("kill -"+sig+" $W\n", "\x1b[?25h")
-	}
-}
-
-// lines types a command of the tool, and returns what it has written to the terminal.
-func (k *keyboard) lines(command string) []string {
-	k.t.Helper()
-	k.enter(`echo be""gin; `+command+`; echo e""nd`+"\n", "begin\r\n")
-	from := k.seen
-	k.see("end\r\n")
-	text := strings.TrimSuffix(k.screen.String()[from:k.seen], "end\r\n")
-	return strings.Split(strings.TrimSuffix(text, "\r\n"), "\r\n")
-}
-
-// What is said fits into the terminal, breaks between words, and has its columns one below the other.
-func TestTerminalWidth(t *testing.T) {
-	t.Parallel()
-	c := testcluster.RunServers(t, 3)
-	names := []string{"short", strings.Repeat("reports/", 10) + "nightly", strings.Repeat("\u9501", 60)}
-	for _, node := range c.Nodes {
-		for _, name := range names {
-			require.NoError(t, node.Set(name, tokens.WithLabel(tokens.New(), "a-machine-with-a-long-name.example.com/123456"), time.Minute))
-		}
-	}
-	k := sitDown(t, c)
-	for _, width := range []string{"60", "80", "120"} {
-		most := map[string]int{"60": 60, "80": 80, "120": 120}[width]
-		k.lines("stty cols " + width)
-		list := k.lines("$TOOL list")
-		require.Len(t, list, 1+len(names))
-		for _, line := range list {
-			assert.LessOrEqual(t, cells(line), most, line)
-			before, _, found := strings.Cut(line, "partial")
-			if strings.HasPrefix(line, "RESOURCE") {
-				before, _, found = strings.Cut(line, "STATE")
-			}
-			require.True(t, found, line)
-			assert.Equal(t, cells(list[0][:strings.Index(list[0], "STATE")]), cells(before), line)
-		}
-		assert.Equal(t, most >= 100, strings.Contains(list[0], "FENCE"))
-		for _, command := range []string{"$TOOL help", "$TOOL help run", "$TOOL status short free", "$TOOL status --permits 2 x", "$TOOL check"} {
-			text := strings.Join(k.lines(command), "\n")
-			text, _, _ = strings.Cut(text, "\nEXAMPLES\n")
-			for line := range strings.SplitSeq(text, "\n") {
-				assert.LessOrEqual(t, cells(line), most, "%s: %s", command, line)
-			}
-		}
-	}
-	k.lines("stty cols 60")
-	k.enter("$TOOL watch --interval 100ms short\n", "\x1b[H")
-	from := k.seen
-	k.see("\x1b[J")
-	for line := range strings.SplitSeq(k.screen.String()[from:k.seen], "\x1b[K") {
-		assert.LessOrEqual(t, len(strings.Trim(line, "\r\n\x1b[J")), 60, line)
-	}
-	k.enter(ctrlC, "$ ")
-	assert.Contains(t, strings.Join(k.lines("$TOOL list | cat"), "\n"), names[1], "nothing is cut")
 }

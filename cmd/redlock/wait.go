@@ -30,9 +30,9 @@ func (t *tool) takeLock(ctx context.Context, f *runFlags, resources []string) (r
 	signal.Stop(signals)
 	t.close(ctx, r)
 	switch code, _ := classify(err); {
-	case errors.Is(err, errWithinPermit):
+	case errors.Is(err, errWithin):
 	case isOwn(err):
-		err = because(err, "this is part of the command of a redlock run, which holds what it asks for")
+		err = because(err, "%v", errWithin)
 	case f.quiet && code == exitTaken:
 		err = ended(code)
 	}
@@ -132,9 +132,9 @@ func (w *wait) see(e redlock.Event) {
 func (w *wait) text() (text string, known bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	text = "waiting for " + namesOf(w.resources)
+	text = "waiting for " + shown(w.resources)
 	if w.permits > 0 {
-		text = "waiting for " + onePermit(w.resources[0], w.permits)
+		text = "waiting for a permit of " + shown(w.resources)
 	}
 	var votes *redlock.QuorumError
 	switch {
@@ -156,6 +156,9 @@ func (w *wait) text() (text string, known bool) {
 // holdersVar has the digests of the locks under which a command runs: that of its redlock run, and of
 // those around it. No lock that one of them has can become free while the command waits for it.
 const holdersVar = "REDLOCK_HOLDERS"
+
+// errWithin is the error of whoever would wait for what the redlock run has under which it runs.
+var errWithin = errors.New("this is part of the command of a redlock run, which holds what it asks for")
 
 // isOwn reports whether a lock is refused because of one under which this process runs.
 func isOwn(err error) bool {

@@ -74,18 +74,12 @@ func (t *tool) watch(ctx context.Context, peers []*peer, k stored.Keys, resource
 // draw writes the picture over the last one, in one piece, so that it does not flicker.
 func (t *tool) draw(views []view, permits int, interval time.Duration) {
 	var text bytes.Buffer
-	styled := t.styleFor(t.out)
-	printf(&text, "%s\n\n", styled.dim(fmt.Sprintf("every %v, %s", interval, time.Now().Format(time.TimeOnly))))
-	colour := t.global.color
-	if styled.on { // A buffer is no terminal.
-		t.global.color = "always"
-	}
+	printf(&text, "%s\n\n", t.styleFor(t.out).dim(fmt.Sprintf("every %v, %s", interval, time.Now().Format(time.TimeOnly))))
 	for some := range slices.Chunk(views, max(permits, 1)) {
 		t.show(&text, some)
 		fmt.Fprintln(&text)
 	}
 	t.showNextSteps(&text, views)
-	t.global.color = colour
 	// Each line is cleared behind its end, and what is below the last one.
 	lines := strings.ReplaceAll(text.String(), "\n", "\x1b[K\r\n")
 	printf(t.out, "%s", "\x1b[H"+lines+"\x1b[J")

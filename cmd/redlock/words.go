@@ -3,17 +3,17 @@ package main
 // What the tool says to people: errors as sentences, hints, and names that cannot disturb a terminal.
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
-
-	"github.com/gomodule/redigo/redis"
 
 	"github.com/seed6c881748/redlock/redlock"
 	"github.com/seed6c881748/redlock/redlock/stored"
@@ -23,41 +23,17 @@ import (
 // of all nodes. --verbose and --json have those. All commands report their errors through it.
 func sentence(err error) string {
 	var reasoned *reasonedError
-	var permit *permitError
 	var votes *redlock.QuorumError
 	switch {
 	case errors.As(err, &reasoned):
 		return harmless(reasoned.text) + ": " + sentence(reasoned.reason)
-	case errors.As(err, &permit) && errors.Is(err, redlock.ErrTaken) && errors.As(err, &votes):
-		return permit.text(votes)
-	case errors.As(err, &votes):
-		text := ofVotes(votes, 0)
-		if errors.Is(err, context.DeadlineExceeded) {
-			text = "gave up waiting: " + text
-		}
-		return text
-	case errors.Is(err, redlock.ErrNotAcquired) && errors.Is(err, context.DeadlineExceeded):
-		return "gave up waiting: no node has answered yet"
-	default:
+	case !errors.As(err, &votes):
 		return messageOf(err)
+	case errors.Is(err, context.DeadlineExceeded):
+		return "gave up waiting: " + ofVotes(votes, 0)
+	default:
+		return ofVotes(votes, 0)
 	}
-}
-
-// details are what the sentence of an error leaves out, on lines of their own: every node's vote, or
-// else the library's own text. They are empty if there is no more to say.
-func details(err error) string {
-	var votes *redlock.QuorumError
-	if errors.As(err, &votes) {
-		var b strings.Builder
-		for _, v := range votes.Votes {
-			b.WriteString("  " + harmless(v.String()) + "\n")
-		}
-		return b.String()
-	}
-	if text := messageOf(err); text != sentence(err) {
-		return "  " + text + "\n"
-	}
-	return ""
 }
 
 // A reasonedError says what has failed, before the reason for it.
@@ -75,11 +51,15 @@ func (e *reasonedError) Error() string { return e.text + ": " + e.reason.Error()
 
 func (e *reasonedError) Unwrap() error { return e.reason }
 
-// ofVotes says what the votes of a round amount to, some time after it.
+// ofVotes says what the votes of a round amount to, some time after it. They do not say which of several resources is
+// taken.
 func ofVotes(e *redlock.QuorumError, after time.Duration) string {
-	switch names := namesOf(e.Resources); {
+	names := shown(e.Resources)
+	switch {
+	case errors.Is(e, redlock.ErrTaken) && len(e.Resources) > 1:
+		return "one of " + names + " " + takenBy(e, after)
 	case errors.Is(e, redlock.ErrTaken):
-		return subjectOf(e.Resources) + " " + takenBy(e, after)
+		return names + " " + takenBy(e, after)
 	case errors.Is(e, redlock.ErrNoQuorum):
 		return "no quorum for " + names + ": " + failures(e)
 	case errors.Is(e, redlock.ErrExpired):
@@ -89,7 +69,7 @@ func ofVotes(e *redlock.QuorumError, after time.Duration) string {
 	}
 }
 
-// takenBy says why resources are taken. The votes do not say which of several is.
+// takenBy says why resources are taken.
 func takenBy(e *redlock.QuorumError, after time.Duration) string {
 	holder, nodes, others := holderOf(e.Votes)
 	switch {
@@ -98,10 +78,7 @@ func takenBy(e *redlock.QuorumError, after time.Duration) string {
 	case others > 0 && nodes < e.Need:
 		return "is asked for by several at the same time"
 	}
-	text := "is held by " + printable(holder.Owner)
-	if holder.Owner == "" {
-		text = "is held by " + holder.Holder
-	}
+	text := "is held by " + printable(cmp.Or(holder.Owner, holder.Holder))
 	switch left := holder.HolderTTL - after; {
 	case holder.HolderTTL < 0:
 		return text + ", without expiry"
@@ -117,16 +94,12 @@ func takenBy(e *redlock.QuorumError, after time.Duration) string {
 func holderOf(votes []redlock.Vote) (holder redlock.Vote, nodes, others int) {
 	on := make(map[string]int)
 	for _, v := range votes {
-		if v.Holder == "" {
-			continue
-		}
 		on[v.Holder]++
-		if on[v.Holder] > on[holder.Holder] {
-			holder = v
-		}
 	}
+	delete(on, "")
 	for _, v := range votes {
-		if v.Holder == holder.Holder && longer(v.HolderTTL, holder.HolderTTL) > 0 {
+		switch n := on[v.Holder] - on[holder.Holder]; {
+		case n > 0, v.Holder == holder.Holder && longer(v.HolderTTL, holder.HolderTTL) > 0:
 			holder = v
 		}
 	}
@@ -145,7 +118,7 @@ func failures(e *redlock.QuorumError) string {
 	if len(failed) == 0 {
 		return "the answers came too late for the ttl"
 	}
-	return fmt.Sprintf("%d of %s failed: %s", len(failed), count(len(e.Votes), "node"), strings.Join(failed, ", "))
+	return fmt.Sprintf("%d of %d nodes failed: %s", len(failed), len(e.Votes), strings.Join(failed, ", "))
 }
 
 // failure is why a node gave no vote, without the address, which its name says.
@@ -166,37 +139,10 @@ func failure(v redlock.Vote) string {
 // system calls on the way there.
 func causeOf(err error) string {
 	var number syscall.Errno
-	var name *net.DNSError
-	switch {
-	case errors.As(err, &number):
+	if errors.As(err, &number) {
 		return number.Error()
-	case errors.As(err, &name) && name.IsNotFound:
-		return "no such host"
-	default:
-		return messageOf(err)
 	}
-}
-
-// subjectOf names resources of which one is taken.
-func subjectOf(resources []string) string {
-	if len(resources) == 1 {
-		return namesOf(resources)
-	}
-	return "one of " + namesOf(resources)
-}
-
-// namesOf names resources, and not more of them than one reads.
-func namesOf(resources []string) string {
-	const most = 5
-	var names []string
-	for _, r := range resources[:min(len(resources), most)] {
-		names = append(names, printable(r))
-	}
-	text := strings.Join(names, ", ")
-	if more := len(resources) - most; more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
-	return text
+	return messageOf(err)
 }
 
 // longWait is how long somebody waits until status says what to do about it.
@@ -204,53 +150,30 @@ const longWait = 5 * time.Minute
 
 // hints say what to look at where a node has not said who holds a resource: the first one whose error it is.
 var hints = []struct {
-	is   func(err error) bool
+	is   *regexp.Regexp
 	hint string
 }{
 	{
-		replied("NOAUTH", "WRONGPASS", "NOPERM"),
+		regexp.MustCompile("NOAUTH|WRONGPASS|NOPERM"),
 		"compare the user, the password and the rights with those on the server (docs/operations.md#rights)",
 	},
-	{replied("LOADING"), "its server reads its data: wait"},
-	{replied("WRONGTYPE"), "the key is another program's: use a --prefix of your own"},
-	{replied(""), "look at the log of its server; redlock check says whether it is fit for locks"},
+	{regexp.MustCompile("WRONGTYPE"), "the key is another program's: use a --prefix of your own"},
 	{
-		isTooLate,
+		regexp.MustCompile("no answer within|i/o timeout"),
 		"it answers too late, or not at all, so locks cannot count on it: look at its processor, swapping, SLOWLOG, " +
 			"and the way to it; a long way needs a longer --node-timeout, here and in the programs",
 	},
+	{regexp.MustCompile("connection refused"), "nothing listens there: does its server run, and at this address?"},
 	{
-		func(err error) bool { return errors.Is(err, syscall.ECONNREFUSED) },
-		"nothing listens there: does its server run, and at this address?",
-	},
-	{
-		func(err error) bool { var name *net.DNSError; return errors.As(err, &name) },
-		"is the name of its host right, and is it known on this machine?",
-	},
-	{
-		func(error) bool { return true },
+		regexp.MustCompile(""),
 		"does its server run, and is it reached from this machine? redlock check, here and on another one, tells",
 	},
-}
-
-// replied is whether an error is a server's answer that begins with one of these words.
-func replied(words ...string) func(err error) bool {
-	return func(err error) bool {
-		var reply redis.Error
-		begins := func(word string) bool { return strings.HasPrefix(string(reply), word) }
-		return errors.As(err, &reply) && slices.ContainsFunc(words, begins)
-	}
-}
-
-func isTooLate(err error) bool {
-	var op *net.OpError
-	return strings.HasPrefix(err.Error(), "no answer within") || errors.As(err, &op) && op.Op == "read" && op.Timeout()
 }
 
 // nextStep is the hint for an error.
 func nextStep(err error) string {
 	for _, h := range hints {
-		if h.is(err) {
+		if h.is.MatchString(err.Error()) {
 			return h.hint
 		}
 	}
@@ -259,43 +182,38 @@ func nextStep(err error) string {
 
 // nextSteps says what to do about what is wrong in views, each thing once, and how near the loss of the quorum is.
 func nextSteps(views []view) (steps []string) {
-	add := func(step string) {
-		if step != "" && !slices.Contains(steps, step) {
+	add := func(format string, args ...any) {
+		if step := fmt.Sprintf(format, args...); !slices.Contains(steps, step) {
 			steps = append(steps, step)
 		}
 	}
 	for i := range views {
-		away := 0
-		for _, n := range views[i].sights {
-			if n.err != nil {
-				away++
-				add(n.node + ": " + nextStep(n.err))
+		v := &views[i]
+		nodes, answer := len(v.sights), 0
+		for _, n := range v.sights {
+			if n.err == nil {
+				answer++
+			} else {
+				add("%s: %s", n.node, nextStep(n.err))
 			}
 		}
-		add(quorumNear(len(views[i].sights), away, views[i].need))
+		line := fmt.Sprintf("%d of %d nodes answer, %d needed", answer, nodes, v.need)
+		switch {
+		case answer < v.need:
+			add("%s: no lock can be got or extended: bring back any of the nodes, with its data", line)
+		case answer == v.need && answer < nodes:
+			add("%s: restore a node before you restart another one", line)
+		}
 	}
 	for i := range views {
 		v := &views[i]
 		waiters := v.waiters()
 		if h, held := v.held(); held && len(waiters) > 0 && msOf(waiters[0].WaitedMS) >= longWait {
-			add(fmt.Sprintf("%s: somebody has waited for %s: see what %s does, and end it there; redlock break takes the lock from it",
-				printable(v.resource), shortly(msOf(waiters[0].WaitedMS)), who(h.token)))
+			add("%s: somebody has waited for %s: see what %s does, and end it there; redlock break takes the lock from it",
+				printable(v.resource), shortly(msOf(waiters[0].WaitedMS)), who(h.token))
 		}
 	}
 	return steps
-}
-
-// quorumNear says that the quorum is lost, or would be with one more node.
-func quorumNear(nodes, away, need int) string {
-	line := fmt.Sprintf("%d of %s answer, %d needed: ", nodes-away, count(nodes, "node"), need)
-	switch {
-	case away > 0 && nodes-away < need:
-		return line + "no lock can be got or extended: bring back any of the nodes, with its data"
-	case away > 0 && nodes-away == need:
-		return line + "restore a node before you restart another one"
-	default:
-		return ""
-	}
 }
 
 // who names a holder: by its label, and by a digest of its token, which is not the token.
@@ -326,21 +244,13 @@ func shortly(d time.Duration) string {
 	}
 }
 
-// count is a number of things: 1 node, 3 nodes.
-func count(n int, thing string) string {
-	if n != 1 {
-		thing += "s"
-	}
-	return strconv.Itoa(n) + " " + thing
-}
-
 // shown are names that stand in one line.
 func shown(names []string) string {
 	var all []string
 	for _, name := range names {
 		all = append(all, printable(name))
 	}
-	return strings.Join(all, " ")
+	return strings.Join(all, ", ")
 }
 
 // printable is a name without what could disturb a terminal: anybody can name a key.
