@@ -81,7 +81,6 @@ type process struct {
 	out    *buffer
 	errOut *buffer
 	ended  chan struct{} // closed when it has
-	err    error
 }
 
 // buffer is a bytes.Buffer for several goroutines.
@@ -122,12 +121,11 @@ func startCommand(t *testing.T, cmd *exec.Cmd) *process {
 	t.Helper()
 	p := &process{t: t, cmd: cmd, out: &buffer{}, errOut: &buffer{}, ended: make(chan struct{})}
 	cmd.Stdout, cmd.Stderr = p.out, p.errOut
-	// What a command has left behind must not hold up a test that fails.
-	cmd.WaitDelay = 10 * time.Second
+	cmd.WaitDelay = 10 * time.Second // What a command has left behind must not hold up a test that fails.
 	require.NoError(t, cmd.Start())
 	go func() {
 		defer close(p.ended)
-		p.err = cmd.Wait()
+		_ = cmd.Wait()
 	}()
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
@@ -156,11 +154,7 @@ func (p *process) waitFor(text string) {
 // eventually waits for a condition.
 func eventually(t *testing.T, ok func() bool, format string, args ...any) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); !ok(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			require.FailNow(t, "it does not come: "+fmt.Sprintf(format, args...))
-		}
-	}
+	testkit.Await(t, patience, "there is "+fmt.Sprintf(format, args...), ok)
 }
 
 // locker returns a Redlock over the nodes.
@@ -174,19 +168,10 @@ func locker(t *testing.T, c *testcluster.Cluster, opts ...redlock.Option) *redlo
 // a busy machine the others may be late, or not be asked at all.
 func hold(t *testing.T, c *testcluster.Cluster, resource string, opts ...redlock.Option) *redlock.Lock {
 	t.Helper()
-	r := locker(t, c)
-	var lock *redlock.Lock
+	lock := testkit.WaitLock(t, locker(t, c), []string{resource}, 10*time.Minute, opts...)
 	eventually(t, func() bool {
-		var err error
-		lock, err = r.Lock(t.Context(), []string{resource}, 10*time.Minute, opts...)
-		require.NoError(t, err)
-		for late := time.Now().Add(5 * time.Second); holders(t, c, resource) < len(c.Nodes); time.Sleep(5 * time.Millisecond) {
-			if time.Now().After(late) {
-				_ = lock.Unlock(t.Context())
-				return false
-			}
-		}
-		return true
+		_ = lock.Extend(t.Context(), 10*time.Minute) // Which brings it to nodes that were late.
+		return holders(t, c, resource) == len(c.Nodes)
 	}, "a lock on all nodes")
 	return lock
 }

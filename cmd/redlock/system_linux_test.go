@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -41,45 +40,29 @@ func TestFirstProcessEndsAsOthersDo(t *testing.T) {
 	t.Parallel()
 	c := testcluster.RunServers(t, 3)
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGKILL} {
-		t.Run("the command is ended by "+sig.String(), func(t *testing.T) {
-			script := fmt.Sprintf("kill -%d $$; sleep 600", int(sig))
-			p := startCommand(t, asFirst(t, command(t, c, "run", sig.String(), "--", "sh", "-c", script)))
-			assert.Equal(t, exitSignal+int(sig), p.wait(), "%s", p.errOut)
-		})
+		script := fmt.Sprintf("kill -%d $$; sleep 600", int(sig))
+		p := startCommand(t, asFirst(t, command(t, c, "run", sig.String(), "--", "sh", "-c", script)))
+		assert.Equal(t, exitSignal+int(sig), p.wait(), "%s", p.errOut)
 	}
-	lock := hold(t, c, "x")
-	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP} {
-		for name, tt := range map[string]struct {
-			args []string
-			says string
-		}{
-			"run waits":  {[]string{"run", "x", "--", "true"}, "waiting for x"},
-			"watch":      {[]string{"watch", "x"}, "x held"},
-			"break asks": {[]string{"break", "x"}, "[y/N] "},
-		} {
-			t.Run(name+", "+sig.String(), func(t *testing.T) {
-				cmd := asFirst(t, command(t, c, tt.args...))
-				in, err := cmd.StdinPipe()
-				require.NoError(t, err)
-				defer func() { _ = in.Close() }()
-				p := startCommand(t, cmd)
-				eventually(t, func() bool { return strings.Contains(p.out.String()+p.errOut.String(), tt.says) }, "%q", tt.says)
-				require.NoError(t, cmd.Process.Signal(sig))
-				assert.Equal(t, exitSignal+int(sig), p.wait(), "%s", p.errOut)
-			})
-		}
-	}
-	require.NoError(t, lock.Unlock(t.Context()))
-	t.Run("nobody reads its answer", func(t *testing.T) {
-		read, write, err := os.Pipe()
+	hold(t, c, "x")
+	for line, says := range map[string]string{"run x -- true": "waiting for x", "watch x": "x held", "break x": "[y/N] "} {
+		cmd := asFirst(t, command(t, c, strings.Fields(line)...))
+		in, err := cmd.StdinPipe()
 		require.NoError(t, err)
-		require.NoError(t, read.Close())
-		defer func() { _ = write.Close() }()
-		cmd := asFirst(t, command(t, c, "help"))
-		cmd.Stdout = write
-		_ = cmd.Run()
-		assert.Equal(t, exitInternal, cmd.ProcessState.ExitCode())
-	})
+		defer func() { _ = in.Close() }()
+		p := startCommand(t, cmd)
+		eventually(t, func() bool { return strings.Contains(p.out.String()+p.errOut.String(), says) }, "%q", says)
+		require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
+		assert.Equal(t, exitSignal+int(syscall.SIGTERM), p.wait(), "%s", p.errOut)
+	}
+	read, write, err := os.Pipe()
+	require.NoError(t, err)
+	require.NoError(t, read.Close()) // Nobody reads the answer.
+	defer func() { _ = write.Close() }()
+	cmd := asFirst(t, command(t, c, "help"))
+	cmd.Stdout = write
+	_ = cmd.Run()
+	assert.Equal(t, exitInternal, cmd.ProcessState.ExitCode())
 }
 
 // Whoever kills redlock and its guard at once (pkill -9 redlock) leaves the command to the kernel.
@@ -95,36 +78,18 @@ func TestRunKilledWithItsGuard(t *testing.T) {
 	waitGone(t, group)
 }
 
-// The command hears of redlock's end from the kernel, and the others of its group once, from the guard. A
-// second SIGTERM means to many programs that there is no time to tidy up.
-func TestRunKilledTellsTheGroup(t *testing.T) {
-	t.Parallel()
-	c := testcluster.RunServers(t, 3)
-	file := filepath.Join(t.TempDir(), "told")
-	script := fmt.Sprintf(`
-		(trap 'echo other >>%[1]s' TERM; : >%[1]s; while :; do sleep 0.05; done) &
-		trap 'echo itself >>%[1]s' TERM; trap 'echo end >>%[1]s; exit' WINCH
-		until [ -e %[1]s ]; do sleep 0.05; done
-		echo group $$; while :; do sleep 0.05; done`, file)
-	p, group := startGroup(t, c, script, "--ttl", "4m", "--kill-after", "2m")
-	told := func() string {
-		text, _ := os.ReadFile(file)
-		return string(text)
-	}
-	require.NoError(t, p.cmd.Process.Signal(syscall.SIGKILL))
-	eventually(t, func() bool { return strings.Contains(told(), "itself") && strings.Contains(told(), "other") }, "the word")
-	require.NoError(t, syscall.Kill(group, syscall.SIGWINCH)) // Which a shell sees to after SIGTERM.
-	eventually(t, func() bool { return strings.Contains(told(), "end") }, "the end")
-	assert.Equal(t, 1, strings.Count(told(), "other"))
-}
-
-// The command itself has heard of redlock's end from the kernel, and not from the guard.
+// The command itself has heard of redlock's end from the kernel, and not from the guard, from which the others of its
+// group hear. A second SIGTERM means to many programs that there is no time to tidy up.
 func TestGuardTellsOnlyTheOthers(t *testing.T) {
 	t.Parallel()
 	g := startHearer(t)
+	other := exec.Command("sleep", "60")
+	other.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pgid: g.cmd.Process.Pid}
+	require.NoError(t, other.Start())
 	w := &watcher{group: g.cmd.Process.Pid, killAfter: time.Hour}
 	w.read("", false)
 	w.look()
 	assert.True(t, w.told)
+	require.ErrorContains(t, other.Wait(), "signal: terminated")
 	assert.Zero(t, g.terms())
 }
