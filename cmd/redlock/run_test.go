@@ -125,7 +125,7 @@ func TestAcquireCannotWriteTheToken(t *testing.T) {
 	t.Setenv("REDLOCK_NODES", strings.Join(c.Addrs(), ","))
 	for _, args := range [][]string{{"x"}, {"--json", "x"}, {"--token-file", filepath.Join(t.TempDir(), "token"), "x"}} {
 		var errOut bytes.Buffer
-		s := execute(t.Context(), append([]string{"acquire"}, args...), strings.NewReader(""), full{}, &errOut)
+		s := execute(t.Context(), append([]string{"acquire", "--ttl", "10m"}, args...), strings.NewReader(""), full{}, &errOut)
 		assert.Equal(t, exitInternal, s.code)
 		assert.Contains(t, errOut.String(), "no space")
 		eventually(t, func() bool { return holders(t, c, "x") == 0 }, "the release")
