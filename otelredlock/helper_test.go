@@ -32,6 +32,7 @@ type rig struct {
 	nodes  *redlocktest.Cluster
 	spans  *tracetest.SpanRecorder
 	tracer *sdktrace.TracerProvider
+	meter  *sdkmetric.MeterProvider
 	reader *sdkmetric.ManualReader
 	tel    *otelredlock.Telemetry
 }
@@ -57,11 +58,11 @@ func inBubble(t *testing.T, with setup, f func(t *testing.T, r *rig)) {
 		if with.sampler != nil {
 			traced = append(traced, sdktrace.WithSampler(with.sampler))
 		}
+		r.meter = sdkmetric.NewMeterProvider(sdkmetric.WithReader(r.reader))
 		r.tracer = sdktrace.NewTracerProvider(traced...)
 		var err error
 		r.tel, err = otelredlock.New(append([]otelredlock.Option{
-			otelredlock.WithTracerProvider(r.tracer), otelredlock.WithMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(r.reader))),
-			otelredlock.WithClass(classOf),
+			otelredlock.WithTracerProvider(r.tracer), otelredlock.WithMeterProvider(r.meter), otelredlock.WithClass(classOf),
 		}, with.tel...)...)
 		require.NoError(t, err)
 		r.nodes = redlocktest.New(t, 3, append([]redlock.Option{redlock.WithTracer(r.tel), redlock.WithRetryCount(0)}, with.opts...)...)
@@ -93,7 +94,7 @@ func named(t *testing.T, spans []sdktrace.ReadOnlySpan, name string) sdktrace.Re
 	return found[0]
 }
 
-func names(spans []sdktrace.ReadOnlySpan) (names []string) {
+func names[S sdktrace.ReadOnlySpan](spans []S) (names []string) {
 	for _, s := range spans {
 		names = append(names, s.Name())
 	}

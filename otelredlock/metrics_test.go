@@ -3,9 +3,8 @@ package otelredlock_test
 import (
 	"context"
 	"fmt"
-	"slices"
+	"runtime"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -216,15 +215,6 @@ func TestClassesAreBounded(t *testing.T) {
 	})
 }
 
-// Its fields are the providers', who may keep secrets there, and change while it is used.
-func TestATelemetryPrintsItself(t *testing.T) {
-	tel, err := otelredlock.New()
-	require.NoError(t, err)
-	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%d"} {
-		require.Equal(t, "otelredlock.Telemetry", fmt.Sprintf(verb, tel))
-	}
-}
-
 func TestWrongUse(t *testing.T) {
 	_, err := otelredlock.New(nil)
 	require.Error(t, err)
@@ -234,6 +224,7 @@ func TestWrongUse(t *testing.T) {
 	require.EqualError(t, err, "otelredlock: empty name of a semaphore")
 	tel, err := otelredlock.New()
 	require.NoError(t, err, "without a set-up of OpenTelemetry it does nothing")
+	require.Equal(t, "otelredlock.Telemetry", fmt.Sprintf("%+v", tel), "its fields are the providers'")
 	require.Error(t, tel.Observe(nil))
 	r, err := redlock.New([]redlock.Node{redlock.NewNode("127.0.0.1:1")}, redlock.WithTracer(tel))
 	require.NoError(t, err)
@@ -270,127 +261,59 @@ func TestClassThatFails(t *testing.T) {
 	})
 }
 
-// After Close nothing of the Redlock is shown any more, nor is it kept in memory by the provider.
+// The figures of two Redlocks that share a provider are added up, and stay those of one when the other is closed. After
+// Close nothing of a Redlock is shown any more, nor is it kept in memory by the provider.
 func TestNothingIsObservedAfterClose(t *testing.T) {
 	inBubble(t, setup{}, func(t *testing.T, r *rig) {
-		require.NoError(t, r.Do(t.Context(), []string{"x"}, ttl, nothing))
-		assert.Contains(t, r.metrics(), "redlock.lock.held{}")
+		tel, err := otelredlock.New(otelredlock.WithMeterProvider(r.meter), otelredlock.WithClass(classOf))
+		require.NoError(t, err)
+		other := redlocktest.New(t, 3, redlock.WithTracer(tel)).Redlock
+		require.NoError(t, tel.Observe(other))
+		for _, r := range []*redlock.Redlock{r.Redlock, other} {
+			testkit.TryLock(t, r, []string{"x"}, ttl)
+		}
+		assert.InDelta(t, 2, r.metrics()["redlock.lock.held{}"], 0)
+		assert.InDelta(t, 2, r.metrics()["redlock.lock.attempts{redlock.resource.class=x}"], 0)
 		require.NoError(t, r.Close(t.Context()))
 		assert.Contains(t, r.metrics(), "redlock.lock.held{}", "the last figures can be flushed")
 		require.NoError(t, r.tel.Close())
+		assert.InDelta(t, 1, r.metrics()["redlock.lock.held{}"], 0)
+		require.NoError(t, tel.Close())
 		for name := range r.metrics() {
 			assert.Contains(t, name, ".duration", "only what was measured before")
 		}
 	})
 }
 
-// The figures of two Redlocks that share a provider are added up, and stay those of one when the other is closed.
-func TestTwoRedlocksWithOneProvider(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		reader := sdkmetric.NewManualReader()
-		provider := sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))
-		var rigs []*rig
-		for range 2 {
-			tel, err := otelredlock.New(otelredlock.WithMeterProvider(provider), otelredlock.WithClass(nil))
-			require.NoError(t, err)
-			nodes := redlocktest.New(t, 3, redlock.WithTracer(tel))
-			require.NoError(t, tel.Observe(nodes.Redlock))
-			rigs = append(rigs, &rig{Redlock: nodes.Redlock, t: t, reader: reader, tel: tel, nodes: nodes})
-		}
-		for _, r := range rigs {
-			testkit.TryLock(t, r.Redlock, []string{"x"}, ttl)
-		}
-		m := rigs[0].metrics()
-		assert.InDelta(t, 2, m["redlock.lock.held{}"], 0)
-		assert.InDelta(t, 2, m["redlock.lock.attempts{}"], 0, "%v", m)
-		require.NoError(t, rigs[0].tel.Close())
-		assert.InDelta(t, 1, rigs[1].metrics()["redlock.lock.held{}"], 0)
-	})
-}
-
-// BenchmarkCost has 64 goroutines lock and unlock, each a key of its own on five real servers: with
-// nothing, with metrics and a sampler that drops every trace, and with one that keeps every hundredth.
-// The three take turns, since the speed of a machine changes; it reports the medians of each, and what
-// the others keep of the first one's throughput. It is to be at least 0.90 for a sampler that drops.
-//
-//	go test -run '^$' -bench Cost -benchtime 1x ./otelredlock
+// BenchmarkCost locks and unlocks on five real servers, with 64 goroutines: with nothing, with metrics and a sampler that
+// drops every trace, and with one that keeps every hundredth. Run it with -count, since the speed of a machine changes.
 func BenchmarkCost(b *testing.B) {
-	const turns, turn = 15, time.Second
-	c := testcluster.RunServers(b, 5)
-	with := []struct {
-		name    string
-		sampler sdktrace.Sampler // nil: nothing at all
-		r       *redlock.Redlock
-		rates   []float64
-	}{{name: "none"}, {name: "dropped", sampler: sdktrace.NeverSample()}, {name: "hundredth", sampler: sdktrace.TraceIDRatioBased(0.01)}}
-	for i := range with {
-		with[i].r = redlockWith(b, c, with[i].sampler)
-	}
-	for b.Loop() {
-		for range turns {
-			for i := range with {
-				with[i].rates = append(with[i].rates, throughput(b, with[i].r, turn))
+	nodes := testkit.ServerNodes(testcluster.RunServers(b, 5))
+	for name, sampler := range map[string]sdktrace.Sampler{"none": nil, "dropped": sdktrace.NeverSample(), "hundredth": sdktrace.TraceIDRatioBased(0.01)} {
+		b.Run(name, func(b *testing.B) {
+			var opts []redlock.Option
+			tel, err := otelredlock.New(
+				otelredlock.WithTracerProvider(sdktrace.NewTracerProvider(sdktrace.WithSampler(sampler))),
+				otelredlock.WithMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(sdkmetric.NewManualReader()))),
+				otelredlock.WithClass(classOf),
+			)
+			require.NoError(b, err)
+			if sampler != nil {
+				opts = append(opts, redlock.WithTracer(tel))
 			}
-		}
-	}
-	median := func(rates []float64) float64 { return slices.Sorted(slices.Values(rates))[len(rates)/2] }
-	for _, w := range with {
-		b.ReportMetric(median(w.rates), w.name+"-locks/s")
-		if w.sampler != nil {
-			shares := make([]float64, len(w.rates))
-			for i := range shares {
-				shares[i] = w.rates[i] / with[0].rates[i]
-			}
-			b.ReportMetric(median(shares), w.name+"-share")
-		}
-		b.ReportMetric(float64(w.r.Stats().EventsDropped), w.name+"-events-dropped")
-	}
-}
-
-func redlockWith(b *testing.B, c *testcluster.Cluster, sampler sdktrace.Sampler) *redlock.Redlock {
-	b.Helper()
-	var opts []redlock.Option
-	var tel *otelredlock.Telemetry
-	if sampler != nil {
-		var err error
-		tel, err = otelredlock.New(
-			otelredlock.WithTracerProvider(sdktrace.NewTracerProvider(sdktrace.WithSampler(sampler))),
-			otelredlock.WithMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(sdkmetric.NewManualReader()))),
-			otelredlock.WithClass(classOf),
-		)
-		require.NoError(b, err)
-		opts = append(opts, redlock.WithTracer(tel))
-	}
-	r := testkit.NewOver(b, testkit.ServerNodes(c), opts...)
-	if tel != nil {
-		require.NoError(b, tel.Observe(r))
-	}
-	return r
-}
-
-// throughput returns how many locks a second were got and released.
-func throughput(b *testing.B, r *redlock.Redlock, d time.Duration) float64 {
-	b.Helper()
-	var cycles atomic.Int64
-	var wg sync.WaitGroup
-	start := time.Now()
-	for g := range 64 {
-		wg.Go(func() {
-			n, resource := int64(0), []string{fmt.Sprintf("bench:%d", g)}
-			for time.Since(start) < d {
-				l, err := r.TryLock(b.Context(), resource, 10*time.Second)
-				if err == nil {
-					err = l.Unlock(b.Context())
+			r := testkit.NewOver(b, nodes, opts...)
+			require.NoError(b, tel.Observe(r))
+			var keys atomic.Int64
+			b.SetParallelism(64 / runtime.GOMAXPROCS(0))
+			b.RunParallel(func(pb *testing.PB) {
+				for resource := []string{fmt.Sprintf("bench:%d", keys.Add(1))}; pb.Next(); {
+					l, err := r.TryLock(b.Context(), resource, ttl)
+					if err == nil {
+						err = l.Unlock(b.Context())
+					}
+					assert.NoError(b, err)
 				}
-				if err != nil {
-					b.Error(err)
-					return
-				}
-				n++
-			}
-			cycles.Add(n)
+			})
 		})
 	}
-	wg.Wait()
-	return float64(cycles.Load()) / time.Since(start).Seconds()
 }

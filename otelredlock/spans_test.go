@@ -3,7 +3,6 @@ package otelredlock_test
 import (
 	"context"
 	"errors"
-	"runtime"
 	"strconv"
 	"testing"
 	"testing/synctest"
@@ -245,171 +244,71 @@ func TestSemaphores(t *testing.T) {
 	inBubble(t, setup{tel: []otelredlock.Option{named}}, func(t *testing.T, r *rig) {
 		s, err := semaphore.New(r.Redlock, "img:resize", 3, ttl)
 		require.NoError(t, err)
-		slots := map[int64]bool{}
-		for _, acquire := range []func(context.Context) (*semaphore.Permit, error){s.Acquire, s.TryAcquire} {
-			p, err := acquire(t.Context())
-			require.NoError(t, err)
-			require.NoError(t, p.Extend(t.Context(), ttl))
-			require.NoError(t, p.Unlock(t.Context()))
-			slots[int64(p.Slot)] = true
-		}
-		require.NoError(t, s.Do(t.Context(), func(_ context.Context, p *semaphore.Permit) error {
-			slots[int64(p.Slot)] = true
-			return nil
-		}))
+		require.NoError(t, s.Do(t.Context(), func(ctx context.Context, p *semaphore.Permit) error { return p.Extend(ctx, ttl) }))
 		spans := r.ended()
 		assert.Subset(t, names(spans), []string{"redlock lock", "redlock do", "redlock extend", "redlock unlock"})
 		for _, span := range spans {
 			attrs := values(span.Attributes())
 			assert.Equal(t, "img:resize", attrs["redlock.semaphore"])
 			assert.Equal(t, "img", attrs["redlock.resource.class"])
-			assert.Contains(t, slots, attrs["redlock.slot"])
+			assert.Contains(t, attrs, "redlock.slot")
 			assert.NotContains(t, attrs, "redlock.resources")
 		}
 		m := r.metrics()
 		const of = "redlock.resource.class=img,redlock.semaphore=img:resize}"
-		assert.InDelta(t, 3, m["redlock.lock.acquire.duration{"+of], 0)
-		assert.InDelta(t, 3, m["redlock.lock.attempts{"+of], 0)
-		assert.InDelta(t, 2, m["redlock.lock.extend.duration{"+of], 0)
-		assert.InDelta(t, 3, m["redlock.hold.ended{redlock.hold.end=released,"+of], 0)
-		none, ok := m["redlock.hold.ended{redlock.hold.end=lost,redlock.resource.class=api,redlock.semaphore=api}"]
-		assert.True(t, ok && none == 0, "from the beginning")
+		for _, name := range []string{"lock.acquire.duration{", "lock.attempts{", "lock.extend.duration{", "hold.ended{redlock.hold.end=released,"} {
+			assert.InDelta(t, 1, m["redlock."+name+of], 0, name)
+		}
+		assert.Contains(t, m, "redlock.hold.ended{redlock.hold.end=lost,redlock.resource.class=api,redlock.semaphore=api}", "from the beginning")
 		for name := range m {
 			assert.NotContains(t, name, "redlock.slot")
 			assert.NotContains(t, name, "resize#")
 		}
 
-		for resource, slot := range map[string]int64{"img:resize#0": 0, "api#3": 3, "img:resize#255": 255} {
+		for resource, slot := range map[string]any{ // Of what is no slot, or not known to be one, nothing.
+			"img:resize#0": int64(0), "api#3": int64(3), "img:resize#255": int64(255),
+			"img:resize": nil, "img:resize#03": nil, "img:resize#256": nil, "other#1": nil,
+		} {
 			testkit.Cycle(t, r.Redlock, resource, ttl)
 			for _, span := range r.ended() {
 				assert.Equal(t, slot, values(span.Attributes())["redlock.slot"], resource)
 			}
 		}
-
-		// None of these is a slot, or known to be one.
-		for _, resources := range [][]string{{"img:resize"}, {"img:resize#03"}, {"img:resize#256"}, {"img:resize#x"}, {"other#1"}, {"img:resize#0", "x"}} {
-			l := testkit.TryLock(t, r.Redlock, resources, ttl)
-			require.NoError(t, l.Unlock(t.Context()))
-			for _, span := range r.ended() {
-				assert.NotContains(t, values(span.Attributes()), "redlock.semaphore", "%q", resources)
-				assert.NotContains(t, values(span.Attributes()), "redlock.slot", "%q", resources)
-			}
-		}
-	})
-}
-
-// An Acquire that waits is one lock that is waited for on each slot. That no slot became free is no failure.
-func TestSemaphoreThatIsWaitedFor(t *testing.T) {
-	inBubble(t, setup{tel: []otelredlock.Option{otelredlock.WithSemaphores("jobs")}}, func(t *testing.T, r *rig) {
-		s, err := semaphore.New(r.Redlock, "jobs", 2, ttl)
-		require.NoError(t, err)
-		var held [2]*semaphore.Permit
-		for i := range held {
-			held[i], err = s.Acquire(t.Context())
-			require.NoError(t, err)
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		_, err = s.Acquire(ctx)
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-		for _, p := range held {
-			require.NoError(t, p.Unlock(t.Context()))
-		}
-		for _, span := range r.ended() {
-			assert.NotEqual(t, codes.Error, span.Status().Code)
-		}
-		waited := r.metrics()["redlock.lock.acquire.duration{error.type=taken,redlock.resource.class=jobs,redlock.semaphore=jobs}"]
-		assert.GreaterOrEqual(t, waited, 2.0)
 	})
 }
 
 // allEnded fails if a span has begun and not ended.
 func (r *rig) allEnded(t *testing.T) {
 	t.Helper()
-	time.Sleep(2 * defaultNodeTimeout)
-	synctest.Wait()
-	ended := map[any]bool{}
-	for _, s := range r.spans.Ended() {
-		ended[s.SpanContext().SpanID()] = true
-	}
-	for _, s := range r.spans.Started() {
-		assert.Truef(t, ended[s.SpanContext().SpanID()], "%s has not ended", s.Name())
-	}
-	assert.NotEmpty(t, ended)
-	r.spans.Reset()
+	assert.NotEmpty(t, r.spans.Started())
+	assert.ElementsMatch(t, names(r.spans.Started()), names(r.ended()))
 }
 
-// Whatever becomes of a call, its span ends.
+// Whatever becomes of a call, its span ends: the Redlock tells of the end of each.
 func TestSpansEnd(t *testing.T) {
 	x := []string{"x"}
 	for name, call := range map[string]func(t *testing.T, r *rig){
-		"context that had ended": func(t *testing.T, r *rig) {
+		"context that had ended, and wrong": func(t *testing.T, r *rig) {
 			gone, cancel := context.WithCancel(t.Context())
 			cancel()
-			_, err := r.TryLock(gone, x, ttl)
-			require.Error(t, err)
-			_, err = r.Lock(gone, x, ttl)
+			_, err := r.Lock(gone, x, ttl)
 			require.Error(t, err)
 			require.Error(t, r.Do(gone, x, ttl, nothing))
 			l := testkit.TryLock(t, r.Redlock, x, ttl)
-			_ = l.Extend(gone, ttl)
+			require.Error(t, l.Extend(gone, -ttl))
 			_ = l.Unlock(gone)
-		},
-		"context that ends": func(t *testing.T, r *rig) {
-			defer r.nodes.Take("x", time.Hour)()
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			defer cancel()
-			_, err := r.Lock(ctx, x, ttl, redlock.WithRetryCount(-1))
-			require.Error(t, err)
-			ctx, cancel = context.WithTimeout(t.Context(), time.Second)
-			defer cancel()
-			require.Error(t, r.Do(ctx, x, ttl, nothing, redlock.WithRetryCount(-1)))
-		},
-		"context that ends in a Do": func(t *testing.T, r *rig) {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			defer cancel()
-			_ = r.Do(ctx, x, ttl, func(ctx context.Context, _ *redlock.Lock) error { <-ctx.Done(); return ctx.Err() })
+			_ = l.Extend(gone, ttl)
 		},
 		"panic in a Do": func(t *testing.T, r *rig) {
 			assert.Panics(t, func() {
 				_ = r.Do(t.Context(), x, ttl, func(context.Context, *redlock.Lock) error { panic("oh") })
 			})
 		},
-		"Goexit in a Do": func(t *testing.T, r *rig) {
-			done := make(chan struct{})
-			go func() {
-				defer close(done)
-				_ = r.Do(t.Context(), x, ttl, func(context.Context, *redlock.Lock) error { runtime.Goexit(); return nil })
-			}()
-			<-done
-		},
-		"Unlock in a Do": func(t *testing.T, r *rig) {
-			require.NoError(t, r.Do(t.Context(), x, ttl, func(ctx context.Context, l *redlock.Lock) error { return l.Unlock(ctx) }))
-		},
-		"wrong and repeated": func(t *testing.T, r *rig) {
-			_, err := r.TryLock(t.Context(), nil, ttl)
-			require.Error(t, err)
-			_, err = r.TryLock(t.Context(), x, -ttl)
-			require.Error(t, err)
-			l := testkit.TryLock(t, r.Redlock, x, ttl)
-			require.Error(t, l.Extend(t.Context(), -ttl))
-			require.NoError(t, l.Unlock(t.Context()))
-			_ = l.Unlock(t.Context())
-			_ = l.Extend(t.Context(), ttl)
-		},
-		"after the end": func(t *testing.T, r *rig) {
-			l := testkit.TryLock(t, r.Redlock, x, ttl)
-			time.Sleep(2 * ttl)
-			require.ErrorIs(t, l.Extend(t.Context(), ttl), redlock.ErrLost)
-			require.ErrorIs(t, l.Unlock(t.Context()), redlock.ErrLost)
-		},
 		"no node answers": func(t *testing.T, r *rig) {
 			l := testkit.TryLock(t, r.Redlock, x, ttl)
 			r.nodes.HangMajority()
 			require.Error(t, l.Extend(t.Context(), ttl))
 			_ = l.Unlock(t.Context())
-			_, err := r.TryLock(t.Context(), []string{"y"}, ttl)
-			require.Error(t, err)
 			require.Error(t, r.Do(t.Context(), []string{"y"}, ttl, nothing))
 			r.nodes.Recover()
 		},
@@ -417,10 +316,7 @@ func TestSpansEnd(t *testing.T) {
 			held := testkit.TryLock(t, r.Redlock, []string{"kept"}, ttl)
 			held.KeepAlive(t.Context())
 			defer r.nodes.Take("x", time.Hour)()
-			for range 3 {
-				go func() { _, _ = r.Lock(t.Context(), x, ttl, redlock.WithRetryCount(-1)) }()
-				go func() { _ = r.Do(t.Context(), x, ttl, nothing, redlock.WithRetryCount(-1)) }()
-			}
+			go func() { _ = r.Do(t.Context(), x, ttl, nothing, redlock.WithRetryCount(-1)) }()
 			go func() {
 				_ = r.Do(t.Context(), []string{"job"}, ttl, func(ctx context.Context, _ *redlock.Lock) error { <-ctx.Done(); return nil })
 			}()

@@ -4,14 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -24,7 +22,6 @@ import (
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/redlock"
-	"github.com/seed6c881748/redlock/redlock/redlocktest"
 )
 
 // scrapeEvery is how often Prometheus looks at the process and at the rules.
@@ -147,63 +144,32 @@ func (s *scene) every(d time.Duration, call func()) {
 	})
 }
 
-// A question is what promtool asks of a scene when it is over.
-type question struct {
-	Expr    string   `json:"expr"`
-	At      string   `json:"eval_time"`
-	Answers []sample `json:"exp_samples"`
-}
-
-type sample struct {
-	Labels string  `json:"labels"`
-	Value  float64 `json:"value"`
-}
-
-// A played scene is what promtool is asked about it when it is over, as a group of its unit tests.
-type played struct {
-	Name      string     `json:"name"`
-	Interval  string     `json:"interval"`
-	Series    []series   `json:"input_series"`
-	Questions []question `json:"promql_expr_test"`
-}
-
-type series struct {
-	Series string `json:"series"`
-	Values string `json:"values"`
-}
-
-// over is what is asked of the scene.
-func (s *scene) over(name string, questions ...question) played {
-	p := played{Name: name, Interval: scrapeEvery.String(), Questions: questions}
-	for name, values := range s.values {
-		p.Series = append(p.Series, series{name, strings.Join(values, " ")})
-	}
-	for i := range questions {
-		questions[i].At = (time.Duration(s.looks-1) * scrapeEvery).String()
-	}
-	return p
-}
-
-// ask has promtool run the alert rules over the scenes, and compares its answers with those that are expected.
-func ask(t *testing.T, scenes ...played) {
+// ask has promtool run the alert rules over the scene, and requires that each query then has the answer 1 for these labels.
+func (s *scene) ask(t *testing.T, answers map[string][]string) {
 	t.Helper()
+	end := (time.Duration(s.looks-1) * scrapeEvery).String()
+	var seen, questions []map[string]any
+	for name, values := range s.values {
+		seen = append(seen, map[string]any{"series": name, "values": strings.Join(values, " ")})
+	}
+	for expr, all := range answers {
+		samples := []map[string]any{}
+		for _, labels := range all {
+			samples = append(samples, map[string]any{"labels": labels, "value": 1})
+		}
+		questions = append(questions, map[string]any{"expr": expr, "eval_time": end, "exp_samples": samples})
+	}
 	rules, err := filepath.Abs("../../docs/telemetry/alerts.yaml")
 	require.NoError(t, err)
 	text, err := json.Marshal(map[string]any{ // As YAML, too.
-		"rule_files": []string{rules}, "evaluation_interval": scrapeEvery.String(), "tests": scenes,
+		"rule_files": []string{rules}, "evaluation_interval": scrapeEvery.String(),
+		"tests": []any{map[string]any{"interval": scrapeEvery.String(), "input_series": seen, "promql_expr_test": questions}},
 	})
 	require.NoError(t, err)
-	file := filepath.Join(t.TempDir(), "scenes.yaml")
+	file := filepath.Join(t.TempDir(), "scene.yaml")
 	require.NoError(t, os.WriteFile(file, text, 0o600))
 	out, err := exec.CommandContext(t.Context(), promtool(t), "test", "rules", file).CombinedOutput()
-	if err == nil || len(scenes) == 1 {
-		assert.NoError(t, err, "%s", out)
-		return
-	}
-	for _, s := range scenes { // Its output does not say which it was.
-		t.Run(s.Name, func(t *testing.T) { ask(t, s) })
-	}
-	assert.True(t, t.Failed(), "%s", out)
+	assert.NoError(t, err, "%s", out)
 }
 
 // promtool returns the program, or ends the test where there is none.
@@ -221,17 +187,8 @@ func promtool(t *testing.T) string {
 	return ""
 }
 
-// fired asks which alerts have fired since the situation began, whenever that was.
-func (s *scene) fired(names []string) question {
-	since := time.Duration(s.looks-s.began) * scrapeEvery
-	q := question{Expr: fmt.Sprintf(`group by (alertname) (max_over_time(ALERTS{alertstate="firing"}[%.0fs]))`, since.Seconds())}
-	for _, n := range names {
-		q.Answers = append(q.Answers, sample{fmt.Sprintf("{alertname=%q}", "Redlock"+n), 1})
-	}
-	return q
-}
-
-// Each situation alone, and beside each of the faults: what must fire does, and nothing else.
+// Each situation alone, and beside each of the faults: what must fire does, and nothing else. In short, those that tell
+// most, beside the hardest fault.
 func TestAlertsFireInTheirSituationAndOnlyThere(t *testing.T) {
 	promtool(t)
 	text, err := os.ReadFile("../../docs/telemetry/alerts.yaml")
@@ -240,99 +197,38 @@ func TestAlertsFireInTheirSituationAndOnlyThere(t *testing.T) {
 	for _, m := range regexp.MustCompile(`(?m)^ +- alert: Redlock(\w+)$`).FindAllStringSubmatch(string(text), -1) {
 		untried[m[1]] = true
 	}
-	for _, beside := range faults {
-		t.Run(beside.name, func(t *testing.T) {
-			t.Parallel()
-			var mu sync.Mutex
-			var scenes []played
-			t.Run("scenes", func(t *testing.T) {
-				for name, on := range situations {
-					if on.alone != "" && beside.begin != nil || on.calm && beside.loss {
-						continue
-					}
-					t.Run(name, func(t *testing.T) {
-						t.Parallel()
-						s := inScene(t, on, beside)
-						over := s.over(name+" ("+beside.name+")", s.fired(on.expected(beside)))
-						mu.Lock()
-						defer mu.Unlock()
-						scenes = append(scenes, over)
-					})
+	for name, on := range situations {
+		for _, beside := range on.besides() {
+			t.Run(name+" "+beside.name, func(t *testing.T) {
+				t.Parallel()
+				s := inScene(t, on, beside)
+				// Since the situation began, whenever that was.
+				since := time.Duration(s.looks-s.began) * scrapeEvery
+				fired := fmt.Sprintf(`group by (alertname) (max_over_time(ALERTS{alertstate="firing"}[%.0fs]))`, since.Seconds())
+				labels := []string{}
+				for _, n := range on.expected(beside) {
+					labels = append(labels, fmt.Sprintf("{alertname=%q}", "Redlock"+n))
 				}
+				s.ask(t, map[string][]string{fired: labels})
 			})
-			ask(t, scenes...)
-		})
-	}
-	for _, on := range situations {
-		for _, name := range on.expected(fault{}) {
-			delete(untried, name)
+			for _, n := range on.expected(beside) {
+				delete(untried, n)
+			}
 		}
 	}
 	assert.Empty(t, untried, "alerts that no situation has fire")
-}
-
-// panels asks whether each query of the dashboard has an answer that is a number.
-func panels(t *testing.T) (all []question) {
-	t.Helper()
-	filled := strings.NewReplacer("$__rate_interval", "1m", "$job", ".*", "$class", ".*")
-	for _, q := range dashboard(t) {
-		expr := filled.Replace(q)
-		all = append(all, question{Expr: fmt.Sprintf("count((%s) >= 0) > bool 0", expr), Answers: []sample{{"{}", 1}}})
-	}
-	return all
-}
-
-// exported returns the labels of each metric of a service that has had a bit of everything.
-func exported(t *testing.T) map[string]map[string]bool {
-	t.Helper()
-	nodes := redlocktest.New(t, 3)
-	r, handler, err := service(nodes.Nodes())
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = r.Close(context.Background()) })
-	l, err := r.TryLock(t.Context(), []string{"invoice:7"}, time.Minute)
-	require.NoError(t, err)
-	_, err = r.TryLock(t.Context(), []string{"invoice:7"}, time.Minute)
-	require.ErrorIs(t, err, redlock.ErrTaken)
-	require.NoError(t, l.Extend(t.Context(), time.Minute))
-	require.NoError(t, l.Unlock(t.Context()))
-	require.ErrorIs(t, l.Extend(t.Context(), time.Minute), redlock.ErrLost)
-	require.NoError(t, r.Do(t.Context(), []string{"report:1"}, time.Minute, func(context.Context, *redlock.Lock) error { return nil }))
-
-	var text string
-	require.EventuallyWithT(t, func(c *assert.CollectT) { // The hook has a goroutine of its own.
-		text = scrape(c, handler)
-		assert.Contains(c, text, "redlock_hold_ended_total{")
-		assert.Contains(c, text, "redlock_lock_hold_duration_seconds_count{")
-	}, 2*time.Minute, 10*time.Millisecond)
-	metrics := map[string]map[string]bool{}
-	for line := range strings.Lines(text) {
-		m := regexp.MustCompile(`^(\w+)(?:\{(.*)\})? `).FindStringSubmatch(line)
-		if m == nil {
-			continue
-		}
-		if metrics[m[1]] == nil {
-			metrics[m[1]] = map[string]bool{}
-		}
-		for _, label := range regexp.MustCompile(`(\w+)="`).FindAllStringSubmatch(m[2], -1) {
-			metrics[m[1]][label[1]] = true
-		}
-		assert.NotContains(t, line, "invoice:7", "a resource is never a label")
-	}
-	return metrics
 }
 
 func scrape(t require.TestingT, handler http.Handler) string {
 	w := httptest.NewRecorder()
 	handler.ServeHTTP(w, httptest.NewRequestWithContext(context.Background(), http.MethodGet, "/metrics", nil))
 	require.Equal(t, http.StatusOK, w.Code)
-	body, err := io.ReadAll(w.Body)
-	require.NoError(t, err)
-	return string(body)
+	return w.Body.String()
 }
 
-// dashboard returns the queries of the dashboard.
-func dashboard(t *testing.T) (all []string) {
-	t.Helper()
+// Each panel of the dashboard asks for what the example exports, and has numbers.
+func TestPanelsHaveData(t *testing.T) {
+	promtool(t)
 	text, err := os.ReadFile("../../docs/telemetry/dashboard.json")
 	require.NoError(t, err)
 	var board struct {
@@ -343,78 +239,19 @@ func dashboard(t *testing.T) (all []string) {
 	}
 	require.NoError(t, json.Unmarshal(text, &board))
 	require.NotEmpty(t, board.Panels)
+	filled := strings.NewReplacer("$__rate_interval", "1m", "$job", ".*", "$class", ".*")
+	answers := map[string][]string{}
 	for _, p := range board.Panels {
 		require.NotEmpty(t, p.Targets, p.Title)
 		for _, q := range p.Targets {
-			all = append(all, q.Expr)
+			answers[fmt.Sprintf("count((%s) >= 0) > bool 0", filled.Replace(q.Expr))] = []string{"{}"}
 		}
 	}
-	return all
-}
-
-// queries returns the queries of the dashboard and of the alert rules.
-func queries(t *testing.T) []string {
-	t.Helper()
-	all := dashboard(t)
-	text, err := os.ReadFile("../../docs/telemetry/alerts.yaml")
-	require.NoError(t, err)
-	rules := regexp.MustCompile(`(?m)^ +expr: (.*)$`).FindAllStringSubmatch(string(text), -1)
-	require.Len(t, rules, strings.Count(string(text), "- alert:"))
-	for _, q := range rules {
-		all = append(all, q[1])
-	}
-	return all
-}
-
-func TestQueriesAskForWhatIsExported(t *testing.T) {
-	metrics := exported(t)
-	outcomes, err := os.ReadFile("../outcome.go")
-	require.NoError(t, err)
-	asked := map[string]bool{}
-	for _, q := range queries(t) {
-		assert.Equal(t, strings.Count(q, "("), strings.Count(q, ")"), q)
-		for _, m := range regexp.MustCompile(`\b(redlock_\w+)(?:\{([^}]*)\})?`).FindAllStringSubmatch(withoutGroups(q), -1) {
-			name, selector := m[1], m[2]
-			labels, ok := metrics[name]
-			if !assert.True(t, ok, "%s is not exported: %s", name, q) {
-				continue
-			}
-			asked[name] = true
-			for _, l := range regexp.MustCompile(`(\w+)(?:=~|!=|!~|=)"([^"]*)"`).FindAllStringSubmatch(selector, -1) {
-				assert.True(t, known(labels, l[1]), "%s has no label %s: %s", name, l[1], q)
-				for _, value := range strings.Split(l[2], "|") {
-					assert.True(t, value == "" || l[1] == "redlock_resource_class" || l[1] == "redlock_quorums_meet" || strings.HasPrefix(value, "$") || strings.Contains(string(outcomes), `"`+value+`"`), "%s: %s", value, q)
-				}
-			}
+	inScene(t, situation{play: func(s *scene) {
+		s.with(s.nodes, func(n *testcluster.Node) error { return n.Slow(time.Millisecond, time.Millisecond) })
+		for i := range 4 {
+			s.calls.Go(func() { work(s.ctx, s.Redlock, i) })
 		}
-		for _, group := range regexp.MustCompile(`by \(([^)]*)\)`).FindAllStringSubmatch(q, -1) {
-			first := metrics[regexp.MustCompile(`\bredlock_\w+`).FindString(withoutGroups(q))]
-			for _, l := range strings.Split(group[1], ",") {
-				assert.True(t, known(first, strings.TrimSpace(l)), "no label %s: %s", l, q)
-			}
-		}
-	}
-	for name := range metrics {
-		if base := regexp.MustCompile(`_(sum|count|bucket)$`).ReplaceAllString(name, ""); strings.HasPrefix(name, "redlock_") {
-			assert.True(t, asked[name] || asked[base+"_bucket"], "no panel and no alert looks at %s", name)
-		}
-	}
-}
-
-// withoutGroups returns a query without its lists of labels, which look like metrics.
-func withoutGroups(q string) string {
-	return regexp.MustCompile(`(by|on) \([^)]*\)`).ReplaceAllString(q, "")
-}
-
-// known reports whether a metric has the label, or gets it when it is collected or queried.
-func known(labels map[string]bool, label string) bool {
-	return labels[label] || slices.Contains([]string{"job", "instance", "le"}, label)
-}
-
-func TestThePageIsThere(t *testing.T) {
-	_, handler, err := service(redlocktest.New(t, 3).Nodes())
-	require.NoError(t, err)
-	w := httptest.NewRecorder()
-	handler.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/debug/redlock/", nil))
-	assert.Contains(t, w.Body.String(), "<title>redlock</title>")
+		s.pass(6 * time.Minute)
+	}}, fault{}).ask(t, answers)
 }

@@ -31,6 +31,7 @@ type situation struct {
 	quarantined int      // nodes that are in quarantine
 	fires       []string // besides what follows from these
 
+	telling bool   // it is played in short, too: it is what tells most of an alert
 	unaware bool   // the process knows nothing of its nodes, and so of no fault beside it
 	alone   string // why it is not played beside a fault; empty: it is
 	calm    bool   // it is not played beside lost packets, with which it may show something else
@@ -49,13 +50,10 @@ type fault struct {
 	fires []string // besides what follows from that
 }
 
+// faults are all of them, the hardest one last.
 var faults = []fault{
 	{name: "alone"},
 	{name: "while a node is down", away: 1, begin: func(s *scene) { s.with(s.nodes[4:], (*testcluster.Node).Stop) }},
-	{name: "while a node answers too late", away: 1, fires: []string{"SlowNode"}, begin: func(s *scene) {
-		late := s.timeout * 8 / 10 // Each way.
-		s.with(s.nodes[4:], func(n *testcluster.Node) error { return n.Slow(late, late) })
-	}},
 	{name: "while a node refuses writes", away: 1, begin: func(s *scene) { s.with(s.nodes[4:], refuseWrites) }},
 	{name: "ten minutes after an outage", begin: func(s *scene) {
 		begun := time.Now()
@@ -76,6 +74,27 @@ var faults = []fault{
 			n.Proxy().Lag(0.05, 210*time.Millisecond)
 		}
 	}},
+	{name: "while a node answers too late", away: 1, fires: []string{"SlowNode"}, begin: func(s *scene) {
+		late := s.timeout * 8 / 10 // Each way.
+		s.with(s.nodes[4:], func(n *testcluster.Node) error { return n.Slow(late, late) })
+	}},
+}
+
+// besides are the faults beside which it is played.
+func (on situation) besides() (all []fault) {
+	for _, f := range faults {
+		if (on.alone == "" || f.begin == nil) && !(on.calm && f.loss) {
+			all = append(all, f)
+		}
+	}
+	switch {
+	case !testing.Short():
+		return all
+	case on.telling:
+		return all[len(all)-1:]
+	default:
+		return nil
+	}
 }
 
 func (on situation) size(beside fault) int {
@@ -241,7 +260,7 @@ func losingData(n *testcluster.Node) error { return n.Restart(false) }
 
 var situations = map[string]situation{
 	"nothing was locked yet": {unaware: true, play: func(s *scene) { s.pass(6 * time.Minute) }},
-	"all is well":            {play: func(s *scene) { s.service(); s.pass(20 * time.Minute) }},
+	"all is well":            {telling: true, play: func(s *scene) { s.service(); s.pass(20 * time.Minute) }},
 	"after Close": {unaware: true, play: func(s *scene) {
 		require.NoError(s.t, s.do("x", time.Second))
 		s.pass(time.Minute)
@@ -273,11 +292,6 @@ var situations = map[string]situation{
 			s.pass(time.Minute)
 		}
 	})},
-	"callers give up on a lock that is held": {play: func(s *scene) {
-		s.every(time.Minute, func() { _ = s.do("job:long", time.Hour) })
-		s.every(10*time.Second, func() { _ = s.impatient("job:long") })
-		s.pass(6 * time.Minute)
-	}},
 	"Close and MaxHold end holds": {opts: []redlock.Option{redlock.WithMaxHold(20 * time.Second)}, play: func(s *scene) {
 		s.every(time.Second, func() { _ = s.do("job:long", time.Hour) })
 		s.pass(6 * time.Minute)
@@ -285,14 +299,11 @@ var situations = map[string]situation{
 		s.pass(6 * time.Minute)
 	}},
 
-	"one of five nodes is down":           {nodes: 5, away: 1, play: served(func(s *scene) { s.stop(1) })},
-	"two of five nodes are down":          {nodes: 5, away: 2, alone: "with one more it is another situation", play: served(func(s *scene) { s.stop(2) })},
 	"one of four nodes is down":           {nodes: 4, away: 1, alone: evenNumber, play: served(func(s *scene) { s.stop(1) })},
-	"two of four nodes are down":          {nodes: 4, away: most, alone: evenNumber, play: served(func(s *scene) { s.stop(2) }), fires: []string{"NoQuorum"}},
-	"one of two nodes is down":            {nodes: 2, away: most, alone: evenNumber, play: served(func(s *scene) { s.stop(1) }), fires: []string{"NoQuorum"}},
+	"two of four nodes are down":          {telling: true, nodes: 4, away: most, alone: evenNumber, play: served(func(s *scene) { s.stop(2) }), fires: []string{"NoQuorum"}},
 	"one of three nodes is down":          {away: 1, play: served(func(s *scene) { s.stop(1) })},
 	"one of three nodes hangs":            {away: 1, play: served(func(s *scene) { s.with(s.nodes[:1], (*testcluster.Node).Hang) })},
-	"one of three nodes answers too late": {away: 1, play: served(func(s *scene) { s.with(s.nodes[:1], tooLate) }), fires: []string{"SlowNode"}},
+	"one of three nodes answers too late": {telling: true, away: 1, play: served(func(s *scene) { s.with(s.nodes[:1], tooLate) }), fires: []string{"SlowNode"}},
 	"one of three nodes refuses writes":   {away: 1, play: served(func(s *scene) { s.with(s.nodes[:1], refuseWrites) })},
 	"one of three nodes is in quarantine": {opts: []redlock.Option{redlock.WithQuarantine(10 * time.Minute)}, quarantined: 1, play: func(s *scene) {
 		s.admit()
@@ -317,7 +328,7 @@ var situations = map[string]situation{
 		s.with(s.most(), tooLate)
 		s.pass(6 * time.Minute)
 	}, fires: []string{"NoQuorum", "SlowNode"}},
-	"all nodes stand still for three seconds": {play: func(s *scene) {
+	"all nodes stand still for three seconds": {telling: true, play: func(s *scene) {
 		s.every(time.Second, func() { _, _ = s.TryLock(s.ctx, []string{"x"}, time.Second) })
 		s.every(5*time.Minute, func() { _ = s.do("y", 0) })
 		s.pass(5 * time.Minute)
@@ -326,12 +337,6 @@ var situations = map[string]situation{
 		s.with(s.nodes, (*testcluster.Node).Resume)
 		s.pass(6 * time.Minute)
 	}},
-	"most nodes are down, and callers have deadlines": {away: most, play: func(s *scene) {
-		require.NoError(s.t, s.do("x", time.Second))
-		s.with(s.most(), (*testcluster.Node).Stop)
-		s.every(10*time.Second, func() { assert.ErrorIs(s.t, s.impatient("y"), context.DeadlineExceeded) })
-		s.pass(6 * time.Minute)
-	}, fires: []string{"NoQuorum"}},
 	"most nodes are down, and calls wait behind a lock that ends": {away: most, play: func(s *scene) {
 		s.holds("job:long", time.Hour)
 		s.others(5, "job:long")
@@ -347,7 +352,7 @@ var situations = map[string]situation{
 
 	// With losses, a node's answer to the release may be missing, and then nothing shows that a quorum had lost the keys.
 	"keys are flushed, and a Do finds out at its release": {play: func(s *scene) { flushed(s, 2500*time.Millisecond) }, calm: true, fires: []string{"HoldLost", "KeysVanish"}},
-	"keys are flushed, and an extension finds out":        {play: func(s *scene) { flushed(s, time.Hour) }, fires: []string{"HoldLost", "KeysVanish"}},
+	"keys are flushed, and an extension finds out":        {telling: true, play: func(s *scene) { flushed(s, time.Hour) }, fires: []string{"HoldLost", "KeysVanish"}},
 	"keys are flushed, and Unlock finds out": {play: served(func(s *scene) {
 		l, err := s.TryLock(s.ctx, []string{"plain"}, ttl)
 		require.NoError(s.t, err)
@@ -370,12 +375,6 @@ var situations = map[string]situation{
 		s.every(10*time.Second, func() { _ = s.do("y", 0) })
 		s.pass(6 * time.Minute)
 	}, fires: []string{"HoldLost"}},
-	"a node restarts at once, without its data": {play: func(s *scene) {
-		s.calls.Go(func() { assert.NoError(s.t, s.do("x", 5*time.Minute)) })
-		s.pass(time.Minute)
-		s.with(s.nodes[:1], losingData)
-		s.pass(6 * time.Minute)
-	}, fires: []string{"KeysVanish"}},
 	"a node is restarted without its data, which takes a second": {play: func(s *scene) {
 		for i := range 30 {
 			s.every(time.Second, func() { _ = s.do(fmt.Sprint("x:", i), 2*time.Minute) })
@@ -386,14 +385,8 @@ var situations = map[string]situation{
 		s.with(s.nodes[:1], losingData)
 		s.pass(6 * time.Minute)
 	}, fires: []string{"KeysVanish"}},
-	"a node is flushed, and gets keys back": {play: func(s *scene) {
-		s.calls.Go(func() { assert.NoError(s.t, s.do("x", 5*time.Minute)) })
-		s.pass(time.Minute)
-		s.with(s.nodes[:1], (*testcluster.Node).Flush)
-		s.pass(6 * time.Minute)
-	}, fires: []string{"KeysVanish"}},
 
-	"a process stands still, and has lost its lock": {play: func(s *scene) {
+	"a process stands still, and has lost its lock": {telling: true, play: func(s *scene) {
 		s.service()
 		s.calls.Go(func() { assert.ErrorIs(s.t, s.do("x", time.Hour), redlock.ErrExpired) })
 		s.pass(6 * time.Minute)
@@ -414,12 +407,12 @@ var situations = map[string]situation{
 		s.pass(4 * time.Minute)
 		s.absent(4 * time.Minute)
 	}, fires: []string{"ProcessGone"}},
-	"another process has other nodes": {play: func(s *scene) {
+	"another process has other nodes": {telling: true, play: func(s *scene) {
 		s.service()
 		s.beside = []string{"node-1", "node-9"}
 		s.pass(6 * time.Minute)
 	}, fires: []string{"SetsApart"}},
-	"a client of another job has other nodes": {play: func(s *scene) {
+	"a client of another job has other nodes": {telling: true, play: func(s *scene) {
 		s.shareNodes(2)
 		s.service()
 		s.pass(6 * time.Minute)
@@ -437,7 +430,7 @@ var situations = map[string]situation{
 		}
 		s.pass(6 * time.Minute)
 	}},
-	"a lock is released for its holder": {alone: "a node that is late, or down, has not lost as many keys as the others, which looks like a fault", play: func(s *scene) {
+	"a lock is released for its holder": {telling: true, alone: "a node that is late, or down, has not lost as many keys as the others, which looks like a fault", play: func(s *scene) {
 		s.service()
 		broken := make(chan string, 1)
 		s.calls.Go(func() {
@@ -455,7 +448,7 @@ var situations = map[string]situation{
 		require.NoError(s.t, other.Close(s.ctx))
 		s.pass(6 * time.Minute)
 	}, fires: []string{"HoldLost"}},
-	"nodes refuse subscriptions": {play: func(s *scene) {
+	"nodes refuse subscriptions": {telling: true, play: func(s *scene) {
 		for _, n := range s.nodes[:min(4, len(s.nodes))] { // The fifth has the fault beside it.
 			s.with([]*testcluster.Node{n}, deaf)
 		}
@@ -464,18 +457,18 @@ var situations = map[string]situation{
 		s.others(2, "job:long")
 		s.pass(6 * time.Minute)
 	}, fires: []string{"NodeDeaf"}},
-	"a lock is held for ever, and callers give up on it": {play: func(s *scene) {
+	"a lock is held for ever, and callers give up on it": {telling: true, play: func(s *scene) {
 		s.holds("job:long", 2*time.Hour)
 		s.every(time.Minute, func() { _ = s.impatient("job:long") })
 		s.pass(40 * time.Minute)
 	}, fires: []string{"HeldLong"}},
-	"waits are long": {opts: []redlock.Option{redlock.WithRetryCount(-1), redlock.WithRetryDelay(10 * time.Second)}, play: func(s *scene) {
+	"waits are long": {telling: true, opts: []redlock.Option{redlock.WithRetryCount(-1), redlock.WithRetryDelay(10 * time.Second)}, play: func(s *scene) {
 		for range 3 {
 			s.every(time.Second, func() { _ = s.do("job:long", time.Minute) })
 		}
 		s.pass(25 * time.Minute)
 	}, fires: []string{"WaitsLong"}},
-	"a holder is stuck": {play: func(s *scene) {
+	"a holder is stuck": {telling: true, play: func(s *scene) {
 		s.service()
 		s.holds("job:stuck", time.Hour)
 		s.others(30, "job:stuck")
@@ -507,7 +500,7 @@ var situations = map[string]situation{
 		s.with(s.nodes[:1], func(n *testcluster.Node) error { return n.Slow(75*time.Millisecond, 75*time.Millisecond) })
 	}), fires: []string{"SlowNode"}},
 	// Nodes that take 2 ms for a command. No attempt that has its turn fails: that would be another alert.
-	"more is asked for than the nodes can serve": {calm: true, timeout: time.Second, play: func(s *scene) {
+	"more is asked for than the nodes can serve": {telling: true, calm: true, timeout: time.Second, play: func(s *scene) {
 		s.with(s.nodes[:min(len(s.nodes), 4)], func(n *testcluster.Node) error { // The fifth one has the other fault.
 			return n.OnCommand(func(cmd string, _ []string) {
 				if cmd != "PTTL" { // It comes with a lock's SET.
@@ -522,7 +515,7 @@ var situations = map[string]situation{
 		})
 		s.pass(8 * time.Minute)
 	}, fires: []string{"Overloaded"}},
-	"the hook is too slow": {hook: func(s *scene) { <-s.ctx.Done() }, play: func(s *scene) {
+	"the hook is too slow": {telling: true, hook: func(s *scene) { <-s.ctx.Done() }, play: func(s *scene) {
 		for i := range 1000 {
 			_ = s.do(fmt.Sprint("x:", i), 0)
 		}
@@ -539,17 +532,4 @@ func flushed(s *scene, work time.Duration) {
 	time.Sleep(2 * time.Second)                 // What is late would come after the flush; the first extension comes after 2.6 s.
 	s.with(s.most(), (*testcluster.Node).Flush) // Of all, it would look like releases by somebody else.
 	s.pass(6 * time.Minute)
-}
-
-// The example shows all of the dashboard's panels.
-func TestPanelsHaveData(t *testing.T) {
-	promtool(t)
-	s := inScene(t, situation{play: func(s *scene) {
-		s.with(s.nodes, func(n *testcluster.Node) error { return n.Slow(time.Millisecond, time.Millisecond) })
-		for i := range 4 {
-			s.calls.Go(func() { work(s.ctx, s.Redlock, i) })
-		}
-		s.pass(6 * time.Minute)
-	}}, fault{})
-	ask(t, s.over("the example", panels(t)...))
 }
