@@ -2,11 +2,9 @@ package compat
 
 import (
 	"context"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
@@ -85,30 +83,4 @@ func excludes(ctx context.Context, t *testing.T, p pair, firsts, seconds []strin
 	h, err = second.lock(ctx, seconds, longTTL, true)
 	require.NoError(t, err)
 	require.NoError(t, h.unlock(ctx))
-}
-
-// A holder that vanishes excludes others for its ttl, and no longer. All pairs wait at once.
-func TestALockOfAHolderThatVanishedEndsWithItsTTL(t *testing.T) {
-	t.Parallel()
-	const ttl = time.Second
-	ctx := t.Context()
-	var waits sync.WaitGroup
-	for _, p := range newPairs(t) {
-		waits.Go(func() {
-			begin := time.Now()
-			_, err := p.first.client.lock(ctx, p.keys[:1], ttl, true)
-			if err != nil {
-				t.Errorf("%s: %v", p, err)
-				return
-			}
-			h, err := p.second.client.lock(ctx, p.keys[:1], longTTL, true)
-			if err != nil {
-				t.Errorf("%s: %v", p, err)
-				return
-			}
-			assert.GreaterOrEqual(t, time.Since(begin), ttl, p)
-			assert.NoError(t, h.unlock(ctx), p)
-		})
-	}
-	waits.Wait()
 }
