@@ -8,7 +8,6 @@ import (
 	"math"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -125,25 +124,8 @@ func TestRetryDelayFunc(t *testing.T) {
 	})
 }
 
-// A waiter does not wait for its next try when another one of the drop-in or of the library releases.
-func TestAReleaseWakesLock(t *testing.T) {
+func TestExpiryAndTimeout(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *redlocktest.Cluster, rs *Redsync) {
-		lock, err := c.NewRedlock().Lock(t.Context(), []string{"x"}, time.Hour)
-		require.NoError(t, err)
-		start := time.Now()
-		time.AfterFunc(time.Minute, func() { assert.NoError(t, lock.Unlock(t.Context())) })
-		for range 2 {
-			m := rs.NewMutex("x", WithRetryDelay(10*time.Minute), WithExpiry(time.Hour))
-			require.NoError(t, m.Lock())
-			time.AfterFunc(time.Minute, func() { assert.NoError(t, success(m.Unlock())) })
-		}
-		assert.InDelta(t, 2*time.Minute, time.Since(start), float64(time.Second))
-		time.Sleep(2 * time.Minute)
-	})
-}
-
-func TestExpiry(t *testing.T) {
-	inBubble(t, func(t *testing.T, _ *redlocktest.Cluster, rs *Redsync) {
 		m := rs.NewMutex("x", WithExpiry(time.Minute), WithDriftFactor(0.1), WithFailFast(true), WithShufflePools(true))
 		start := time.Now()
 		require.NoError(t, m.Lock())
@@ -154,48 +136,29 @@ func TestExpiry(t *testing.T) {
 		time.Sleep(50 * time.Second)
 		require.NoError(t, success(m.Unlock()))
 
-		// What the Redlock was told holds where the mutex was not.
-		m = rs.NewMutex("x", WithExpiry(10*time.Second))
-		start = time.Now()
-		require.NoError(t, m.Lock())
-		assert.Equal(t, start.Add(5*time.Second-2*time.Millisecond), m.Until())
-	}, redlock.WithDriftFactor(0.5))
-}
-
-func TestTimeoutFactor(t *testing.T) {
-	inBubble(t, func(t *testing.T, c *redlocktest.Cluster, rs *Redsync) {
-		require.NoError(t, rs.NewMutex("y").TryLock()) // Connects it.
 		c.HangMajority()
-		start := time.Now()
+		start = time.Now()
 		err := rs.NewMutex("x", WithExpiry(10*time.Second), WithTimeoutFactor(0.01)).TryLock()
 		assert.Equal(t, 100*time.Millisecond, time.Since(start))
-		var node *RedisError
-		require.ErrorAs(t, err, &node)
-		require.ErrorIs(t, node, redlock.ErrNodeTimeout)
-		require.ErrorIs(t, err, redlock.ErrNoQuorum)
-		require.NotErrorIs(t, err, ErrFailed)
+		require.ErrorIs(t, err, redlock.ErrNodeTimeout)
 	})
 }
 
+// Also over a Redlock whose locks are passed on, the key has the mutex's own token: others ask for it, and unlock by it.
 func TestGenValueFunc(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *redlocktest.Cluster, rs *Redsync) {
-		calls := 0
 		fails := error(nil)
-		m := rs.NewMutex("x", WithGenValueFunc(func() (string, error) {
-			calls++
-			return "same", fails
-		}))
+		m := rs.NewMutex("x", WithGenValueFunc(func() (string, error) { return "same", fails }))
 		require.NoError(t, m.Lock())
 		assert.Equal(t, "same", m.Value())
 		assert.Equal(t, m.Token(), c.Holder("x"))
 		assert.True(t, strings.HasSuffix(m.Token(), " owner=same"))
 		require.NoError(t, success(m.Unlock()))
 		assert.Empty(t, m.Token())
-		assert.Equal(t, 1, calls)
 		fails = io.ErrUnexpectedEOF
 		assert.Equal(t, fails, m.Lock())
 		c.AssertFree()
-	})
+	}, redlock.WithTurn(10*time.Millisecond))
 }
 
 // A lock that is over stays over, and the next one is another one.
@@ -266,13 +229,6 @@ func TestExtendsThatLockAgain(t *testing.T) {
 		with := rs.NewMutex("x", WithSetNXOnExtend(), WithValue(m.Value()))
 		requireTaken(t, refusal(with.Extend()), redlock.ErrLost)
 		c.AssertFree()
-
-		ended, cancel := context.WithCancel(t.Context())
-		cancel()
-		err := refusal(m.ExtendContext(ended))
-		require.ErrorIs(t, err, ErrExtendFailed)
-		require.ErrorIs(t, err, context.Canceled)
-		require.NotErrorAs(t, err, new(*RedisError))
 	})
 }
 
@@ -294,7 +250,6 @@ func TestWrongArguments(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *redlocktest.Cluster, rs *Redsync) {
 		mutexes := map[string]*Mutex{ // Each call names it.
 			"timeout factor 0":        rs.NewMutex("x", WithTimeoutFactor(0)),
-			"timeout factor -0.5":     rs.NewMutex("x", WithTimeoutFactor(-0.5)),
 			"timeout factor NaN":      rs.NewMutex("x", WithTimeoutFactor(math.NaN())),
 			"timeout factor +Inf":     rs.NewMutex("x", WithTimeoutFactor(math.Inf(1))),
 			"nil Option":              rs.NewMutex("x", nil),
@@ -327,17 +282,11 @@ func TestWrongArguments(t *testing.T) {
 		}
 		for says, m := range map[string]*Mutex{ // What asks for a lock names it.
 			"ttl 0s":                rs.NewMutex("x", WithExpiry(0)),
-			"ttl -1s":               rs.NewMutex("x", WithExpiry(-time.Second)),
-			"ttl 1ms":               rs.NewMutex("x", WithExpiry(time.Millisecond)),
-			"retry delay -1s":       rs.NewMutex("x", WithRetryDelay(-time.Second)),
 			"retry delay 48h0m0s":   rs.NewMutex("x", WithRetryDelay(48*time.Hour)),
-			"drift factor 1":        rs.NewMutex("x", WithDriftFactor(1)),
 			"drift factor NaN":      rs.NewMutex("x", WithDriftFactor(math.NaN())),
 			"node timeout 2562047h": rs.NewMutex("x", WithTimeoutFactor(1e300)),
 			"empty resource":        rs.NewMutex(""),
-			"reserved":              rs.NewMutex("__redlock__:x"),
 			"owner label":           rs.NewMutex("x", WithGenValueFunc(func() (string, error) { return "a\nb", nil })),
-			"of 129 bytes":          rs.NewMutex("x", WithGenValueFunc(func() (string, error) { return strings.Repeat("a", 129), nil })),
 			"tries -3":              rs.NewMutex("x", WithTries(-3)),
 		} {
 			refused(m.Lock(), says)
@@ -424,27 +373,6 @@ func TestWithoutALock(t *testing.T) {
 	})
 }
 
-// Of simultaneous calls, one is told that it has released the lock.
-func TestOneUnlockReleases(t *testing.T) {
-	inBubble(t, func(t *testing.T, _ *redlocktest.Cluster, rs *Redsync) {
-		m := rs.NewMutex("x")
-		require.NoError(t, m.Lock())
-		var released atomic.Int32
-		var all sync.WaitGroup
-		for range 8 {
-			all.Go(func() {
-				if ok, err := m.Unlock(); ok {
-					released.Add(1)
-				} else {
-					assert.ErrorIs(t, err, ErrLockAlreadyExpired)
-				}
-			})
-		}
-		all.Wait()
-		assert.EqualValues(t, 1, released.Load())
-	})
-}
-
 func TestTooFewNodes(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *redlocktest.Cluster, rs *Redsync) {
 		requireNodes := func(err error) {
@@ -467,7 +395,6 @@ func TestTooFewNodes(t *testing.T) {
 		requireNodes(refusal(m.Extend()))
 		requireNodes(refusal(m.Valid()))
 		requireNodes(refusal(m.Unlock()))
-
 		c.Recover()
 		require.NoError(t, success(m.Unlock())) // It may be repeated.
 	})
@@ -544,49 +471,4 @@ func TestValue(t *testing.T) {
 			require.NotErrorAs(t, err, new(*ErrTaken))
 		}
 	})
-}
-
-// Both APIs lock the same resources, and the prefix is the Redlock's.
-func TestBesideTheLibrary(t *testing.T) {
-	inBubble(t, func(t *testing.T, c *redlocktest.Cluster, rs *Redsync) {
-		m := rs.NewMutex("x")
-		require.NoError(t, m.Lock())
-		_, err := c.Redlock.TryLock(t.Context(), []string{"x"}, time.Minute)
-		require.ErrorIs(t, err, redlock.ErrTaken)
-		require.NoError(t, success(m.Unlock()))
-
-		err = c.Redlock.Do(t.Context(), []string{"x"}, time.Minute, func(ctx context.Context, lock *redlock.Lock) error {
-			taken := requireTaken(t, m.LockContext(ctx), redlock.ErrAlreadyHeld) // At once, as it would wait for itself.
-			assert.Empty(t, taken)
-			ok, validErr := rs.NewMutex("x", WithValue(lock.Token())).ValidContext(ctx)
-			assert.True(t, ok)
-			return validErr
-		})
-		require.NoError(t, err)
-	}, redlock.WithPrefix("app:"))
-}
-
-func TestErrorsOfRedsync(t *testing.T) {
-	cause := errors.New("cause")
-	for text, err := range map[string]error{
-		"lock already taken, locked nodes: [0 2]": &ErrTaken{Nodes: []int{0, 2}},
-		"node #1: lock already taken":             &ErrNodeTaken{Node: 1},
-		"node #1: cause":                          &RedisError{Node: 1, Err: cause},
-	} {
-		require.EqualError(t, err, text)
-	}
-	require.ErrorIs(t, &RedisError{Err: cause}, cause)
-}
-
-// A mutex has a key with its own token, also over a Redlock whose locks are passed on: others ask for it, and unlock by it.
-func TestOverARedlockWithTurns(t *testing.T) {
-	inBubble(t, func(t *testing.T, c *redlocktest.Cluster, rs *Redsync) {
-		m := rs.NewMutex("x")
-		require.NoError(t, m.Lock())
-		require.NoError(t, success(m.Valid()))
-		require.Equal(t, c.Holder("x"), m.Token())
-		require.NoError(t, success(Over(c.NewRedlock()).NewMutex("x", WithValue(m.Token())).Unlock()))
-		require.NoError(t, rs.NewMutex("x", WithTries(5)).Lock(), "with options of its own")
-		require.NotEmpty(t, c.Holder("x"))
-	}, redlock.WithTurn(10*time.Millisecond))
 }

@@ -6,7 +6,6 @@
 package released
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"fmt"
@@ -27,36 +26,22 @@ import (
 	"github.com/seed6c881748/redlock/internal/testcluster"
 
 	// What redsync's tests import, so that go.mod has it: they are compiled in a copy.
-
 	_ "github.com/go-redis/redis"
-
 	_ "github.com/go-redis/redis/v7"
-
 	_ "github.com/go-redis/redis/v8"
-
 	_ "github.com/go-redsync/redsync/v4/redis/goredis"
-
 	_ "github.com/go-redsync/redsync/v4/redis/goredis/v7"
-
 	_ "github.com/go-redsync/redsync/v4/redis/redigo"
-
 	_ "github.com/go-redsync/redsync/v4/redis/rueidis"
-
 	_ "github.com/gomodule/redigo/redis"
-
 	_ "github.com/redis/go-redis/v9"
-
 	_ "github.com/redis/rueidis"
-
 	_ "github.com/redis/rueidis/rueidiscompat"
 
-	_ "github.com/stvp/tempredis"
-
-	_ "golang.org/x/sync/errgroup"
-
 	_ "github.com/seed6c881748/redlock/integrations/redsync/redis/goredis/v8"
-
 	_ "github.com/seed6c881748/redlock/integrations/redsync/redis/goredis/v9"
+	_ "github.com/stvp/tempredis"
+	_ "golang.org/x/sync/errgroup"
 )
 
 // clients are those that redsync's tests are run with.
@@ -64,13 +49,8 @@ var clients = []string{"redigo", "goredis", "goredis_v7", "goredis_v8", "goredis
 
 const theirModule = "github.com/go-redsync/redsync/v4"
 
-// exceptions are redsync's tests that do not pass, with the reason. Those whose names begin so are among them.
-var exceptions = []struct{ test, why string }{
-	{"TestScripts_Hash", "it is about redsync's own scripts, which are not here: it does not compile, and is left out"},
-}
-
 // redsync's own tests run through the drop-in, on real servers, with the path of redsync changed. They stand beside a copy
-// of the drop-in, as they look into its types.
+// of the drop-in, as they look into its types. Those about redsync's own scripts are left out, which are not here.
 func TestTheirTests(t *testing.T) {
 	t.Parallel()
 	server, err := testcluster.ServerBinary()
@@ -93,7 +73,7 @@ func TestTheirTests(t *testing.T) {
 	judge(t, names, outputs)
 }
 
-// compileTheirTests returns the names of redsync's tests, and a binary of those that compile.
+// compileTheirTests returns the names of redsync's tests, and their binary.
 func compileTheirTests(t *testing.T) (names []string, binary string) {
 	t.Helper()
 	const drop = "github.com/seed6c881748/redlock/integrations/redsync"
@@ -114,17 +94,17 @@ func compileTheirTests(t *testing.T) (names []string, binary string) {
 	files, err := filepath.Glob(filepath.Join(theirs, "*_test.go"))
 	require.NoError(t, err)
 	for _, file := range files {
-		text := strings.ReplaceAll(read(t, file), theirModule, drop)
+		name, text := filepath.Base(file), strings.ReplaceAll(read(t, file), theirModule, drop)
+		if name == "scripts_test.go" {
+			continue
+		}
 		for _, m := range regexp.MustCompile(`(?m)^func (Test\w+)\(t \*testing\.T`).FindAllStringSubmatch(text, -1) {
 			names = append(names, m[1])
 		}
-		switch name := filepath.Base(file); name {
-		case "scripts_test.go": // See exceptions.
-		case "mutex_test.go", "redsync_test.go":
-			c.write(name, withNodes(t, name, text))
-		default:
-			c.write(name, text)
+		if name == "mutex_test.go" || name == "redsync_test.go" {
+			text = withNodes(t, name, text)
 		}
+		c.write(name, text)
 	}
 
 	// The servers that their tests start: those of today no longer say ready as tempredis expects, which redsync's
@@ -204,46 +184,20 @@ func freePorts(t *testing.T) int {
 	return 0
 }
 
-var result = regexp.MustCompile(`^ *--- (PASS|FAIL|SKIP): (\S+)`)
-
-// judge holds the results against the exceptions: exactly those have failed, or have not been run.
+// judge requires that each of their tests has passed, with each client, and nothing has failed.
 func judge(t *testing.T, names []string, outputs [][]byte) {
 	t.Helper()
-	passed, failed, all := map[string]bool{}, map[string]bool{}, bytes.Join(outputs, []byte("\n"))
-	for s := bufio.NewScanner(bytes.NewReader(all)); s.Scan(); {
-		switch m := result.FindStringSubmatch(s.Text()); {
-		case m == nil:
-		case m[1] == "PASS":
-			passed[m[2]] = true
-		default:
-			failed[m[2]] = true
-		}
-	}
-	excepted := func(test string) bool {
-		for _, e := range exceptions {
-			if test == e.test || strings.HasPrefix(test, e.test+"/") {
-				return true
-			}
-		}
-		return false
-	}
-	for test := range failed {
-		require.True(t, excepted(test), "%s has failed:\n%s", test, all)
-	}
-	for test := range passed {
-		require.False(t, excepted(test), "%s has passed, although it is an exception", test)
-	}
-	for _, e := range exceptions {
-		require.Contains(t, names, e.test, "an exception that is none of their tests")
-	}
-	for _, name := range names {
-		require.True(t, passed[name] || excepted(name), "%s has not been run:\n%s", name, all)
+	all := bytes.Join(outputs, []byte("\n"))
+	passed := map[string]bool{}
+	for _, m := range regexp.MustCompile(`(?m)^ *--- (PASS|FAIL|SKIP): (\S+)`).FindAllStringSubmatch(string(all), -1) {
+		require.Equal(t, "PASS", m[1], "%s:\n%s", m[2], all)
+		passed[m[2]] = true
 	}
 	for _, client := range clients {
-		require.True(t, passed["TestRedsync/"+client], "%s has not been run:\n%s", client, all)
+		names = append(names, "TestRedsync/"+client)
 	}
-	t.Logf("%d of redsync's tests have passed, %d have failed as expected", len(passed), len(failed))
-	for _, e := range exceptions {
-		t.Logf("not passed: %s: %s", e.test, e.why)
+	for _, name := range names {
+		require.True(t, passed[name], "%s has not been run:\n%s", name, all)
 	}
+	t.Logf("%d of redsync's tests have passed", len(passed))
 }

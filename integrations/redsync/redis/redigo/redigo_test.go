@@ -12,18 +12,14 @@ import (
 	"github.com/seed6c881748/redlock/internal/testcluster"
 )
 
-func poolOf(t *testing.T, n *testcluster.Node) *redis.Pool {
-	t.Helper()
-	p := &redis.Pool{MaxIdle: 3, Dial: func() (redis.Conn, error) { return redis.Dial("tcp", n.Addr()) }}
-	t.Cleanup(func() { _ = p.Close() })
-	return p
-}
-
 func TestPool(t *testing.T) {
 	n := testcluster.RunServers(t, 1).Nodes[0]
-	p := poolOf(t, n)
+	newPool := func() *redis.Pool {
+		return &redis.Pool{Dial: func() (redis.Conn, error) { return redis.Dial("tcp", n.Addr()) }}
+	}
+	p := newPool()
 	conntest.Run(t, redigo.NewPool(p))
-	conntest.Locks(t, redigo.NewPool(p), redigo.NewPool(poolOf(t, n)), func(name string) string {
+	conntest.Locks(t, redigo.NewPool(p), redigo.NewPool(newPool()), func(name string) string {
 		value, _, err := n.Get(name)
 		require.NoError(t, err)
 		return value
