@@ -7,30 +7,22 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/go-co-op/gocron/v2"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed6c881748/redlock/integrations/internal/nodetest"
 	"github.com/seed6c881748/redlock/redlock"
 	"github.com/seed6c881748/redlock/redlock/redlocktest"
 )
 
-// newElectors returns electors that contend, each with a Redlock of its own. In a bubble.
-func newElectors(t *testing.T) ([]*Elector, *redlocktest.Cluster) {
+// contend returns electors that contend, each with a Redlock of its own. In a bubble.
+func contend(t *testing.T, opts ...redlock.Option) ([]*Elector, *redlocktest.Cluster) {
 	t.Helper()
-	cluster := redlocktest.New(t, 3)
-	return contend(t, cluster), cluster
-}
-
-func contend(t *testing.T, cluster *redlocktest.Cluster) []*Elector {
-	t.Helper()
-	electors := make([]*Elector, instances)
+	cluster, electors := redlocktest.New(t, 3, opts...), make([]*Elector, instances)
 	for i := range electors {
 		electors[i] = must(NewElector(cluster.NewRedlock(), "leader", tick))
 		t.Cleanup(func() { _ = electors[i].Close(context.Background()) })
 	}
-	return electors
+	return electors, cluster
 }
 
 // leader is who leads, or -1. It fails the test if two do.
@@ -60,30 +52,9 @@ func await(t *testing.T, electors []*Elector) (next int, took time.Duration) {
 	return leader(t, electors), time.Since(start)
 }
 
-func TestOneInstanceRunsAllJobs(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var electors [instances]*Elector
-		f := newFleet(t, time.Millisecond, func(i int, r *redlock.Redlock) []gocron.SchedulerOption {
-			electors[i] = must(NewElector(r, "leader", tick))
-			return []gocron.SchedulerOption{gocron.WithDistributedElector(electors[i])}
-		})
-		assert.Equal(t, []int{0, 0, 0}, f.after(3*tick+5*time.Second), "the first one")
-		require.NoError(t, electors[0].Close(t.Context()))
-		runs := f.after(6*tick + 5*time.Second)
-		require.Len(t, runs, 6, "no tick is missed")
-		assert.NotZero(t, runs[3], "it resigned")
-		assert.Equal(t, runs[3], runs[4])
-		assert.Equal(t, runs[3], runs[5])
-		for _, e := range electors {
-			require.NoError(t, e.Close(t.Context()))
-		}
-		f.cluster.AssertFree()
-	})
-}
-
 func TestALeaderThatClosesIsFollowedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		electors, cluster := newElectors(t)
+		electors, cluster := contend(t)
 		for range electors {
 			first, took := await(t, electors)
 			assert.Less(t, took, time.Second, "it need not wait for the ttl")
@@ -98,7 +69,7 @@ func TestALeaderThatClosesIsFollowedAtOnce(t *testing.T) {
 // Whoever leads goes on, until there is no quorum. Meanwhile, and then, each Elector says what it waits for.
 func TestNobodyLeadsWithoutAQuorum(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		electors, cluster := newElectors(t)
+		electors, cluster := contend(t)
 		first, _ := await(t, electors)
 		for range 5 {
 			time.Sleep(tick)
@@ -125,25 +96,22 @@ func TestNobodyLeadsWithoutAQuorum(t *testing.T) {
 func TestTermsAreTheStopTimeApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const stop = 3 * time.Second
-		cluster := redlocktest.New(t, 3, redlock.WithStopTime(stop))
-		electors := contend(t, cluster)
-		for range 5 {
-			await(t, electors)
-			cluster.HangMajority()
-			for leader(t, electors) >= 0 {
-				time.Sleep(10 * time.Millisecond)
-			}
-			last := time.Now().Add(-10 * time.Millisecond)
-			cluster.Recover()
-			await(t, electors)
-			require.GreaterOrEqual(t, time.Since(last), stop)
+		electors, cluster := contend(t, redlock.WithStopTime(stop))
+		await(t, electors)
+		cluster.HangMajority()
+		for leader(t, electors) >= 0 {
+			time.Sleep(10 * time.Millisecond)
 		}
+		last := time.Now().Add(-10 * time.Millisecond)
+		cluster.Recover()
+		await(t, electors)
+		require.GreaterOrEqual(t, time.Since(last), stop)
 	})
 }
 
 func TestTermsThatAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		electors := contend(t, redlocktest.New(t, 3, redlock.WithMaxHold(2*tick)))
+		electors, _ := contend(t, redlock.WithMaxHold(2*tick))
 		first, _ := await(t, electors)
 		lock, start := electors[first].lock.Load(), time.Now()
 		for leader(t, electors) >= 0 {
@@ -155,22 +123,6 @@ func TestTermsThatAreLimited(t *testing.T) {
 		require.NotEqual(t, first, next, "it stands behind those that waited")
 		require.LessOrEqual(t, took, tick+time.Second)
 		require.False(t, time.Now().Before(end), "what is left of the lock is for the runs that have begun")
-	})
-}
-
-// A leader that has died is followed after the ttl, and one that has lost its lock, too.
-func TestALeaderThatIsNoMoreIsFollowed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		cluster := redlocktest.New(t, 3)
-		cluster.Take("leader", tick) // As a process that died.
-		electors := contend(t, cluster)
-		_, took := await(t, electors)
-		assert.InDelta(t, tick, took, float64(time.Second))
-		for range 5 {
-			first, _ := await(t, electors)
-			cluster.Lose(electors[first].lock.Load()) // By now, somebody may have followed.
-		}
-		await(t, electors)
 	})
 }
 
@@ -187,26 +139,12 @@ func TestAnElectorThatGivesUpSaysWhy(t *testing.T) {
 
 		e := must(NewElector(r, "leader", tick))
 		await(t, []*Elector{e})
+		require.Equal(t, `Elector of "leader" (the leader)`, fmt.Sprintf("%+v", e))
 		require.NoError(t, r.Close(t.Context()))
 		synctest.Wait()
 		require.ErrorIs(t, e.IsLeader(t.Context()), ErrNotLeader)
 		require.ErrorIs(t, e.IsLeader(t.Context()), redlock.ErrClosed)
 		require.ErrorIs(t, e.Close(t.Context()), redlock.ErrClosed)
-	})
-}
-
-// fmt would read what the campaign changes.
-func TestAnElectorPrintsItself(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		cluster := redlocktest.New(t, 3)
-		e := must(NewElector(cluster.Redlock, "leader", tick))
-		for _, verb := range nodetest.Verbs {
-			require.Regexp(t, `^Elector of "leader" \(`, fmt.Sprintf(verb, e)) // While it stands.
-		}
-		await(t, []*Elector{e})
-		require.Equal(t, `Elector of "leader" (the leader)`, fmt.Sprint(e))
-		require.NoError(t, e.Close(t.Context()))
-		require.Equal(t, `Elector of "leader" (not the leader)`, fmt.Sprint(e))
 	})
 }
 
@@ -235,19 +173,4 @@ func TestWhoLeadsNoMoreSaysSo(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestCloseEndsWithItsContext(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		electors, cluster := newElectors(t)
-		first, _ := await(t, electors)
-		cluster.HangMajority()
-		ctx, cancel := context.WithCancel(t.Context())
-		cancel()
-		require.ErrorIs(t, electors[first].Close(ctx), context.Canceled)
-		require.ErrorIs(t, electors[first].Close(t.Context()), redlock.ErrNoQuorum, "the release was not confirmed")
-		cluster.Recover()
-		next, _ := await(t, electors)
-		require.NotEqual(t, first, next)
-	})
 }

@@ -179,6 +179,7 @@ func TestErrors(t *testing.T) {
 	t.Parallel()
 	cluster := testcluster.RunEmbedded(t, 3)
 	l := New(nodetest.Redlock(t, cluster.Addrs(), redlock.WithNodeTimeout(time.Second)), name, time.Minute)
+	require.Equal(t, `Locker of "`+name+`"`, fmt.Sprintf("%+v", l)) // fmt would read what belongs to who has the lock.
 	require.ErrorIs(t, l.Unlock(t.Context(), nil), errNotLocked)
 	require.NoError(t, l.Lock(t.Context(), nil))
 
@@ -209,14 +210,6 @@ func TestTheLockOutlivesTheContext(t *testing.T) {
 		require.NoError(t, l.Unlock(ctx, nil), "it was held to the end")
 		cluster.AssertFree()
 	})
-}
-
-// fmt would read what belongs to who has the lock.
-func TestALockerPrintsItself(t *testing.T) {
-	l := New(nil, name, time.Minute)
-	for _, verb := range nodetest.Verbs {
-		require.Equal(t, `Locker of "`+name+`"`, fmt.Sprintf(verb, l))
-	}
 }
 
 // As goose's own lockers, one waits for about five minutes while somebody migrates, and no longer.

@@ -39,21 +39,20 @@ func limit(t *testing.T, d time.Duration) context.Context {
 // fails if it leaves a goroutine.
 func lockers(t *testing.T, test func(t *testing.T, c *redlocktest.Cluster, one, two *Locker)) {
 	t.Helper()
-	t.Run("one server", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			c := redlocktest.New(t, 3)
-			test(t, c, New(c.Redlock, ttl), New(c.Redlock, ttl))
+	for name, of := range map[string]func(c *redlocktest.Cluster) *redlock.Redlock{
+		"one server":  func(c *redlocktest.Cluster) *redlock.Redlock { return c.Redlock },
+		"two servers": func(c *redlocktest.Cluster) *redlock.Redlock { return c.NewRedlock() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := redlocktest.New(t, 3)
+				test(t, c, New(c.Redlock, ttl), New(of(c), ttl))
+			})
 		})
-	})
-	t.Run("two servers", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			c := redlocktest.New(t, 3)
-			test(t, c, New(c.Redlock, ttl), New(c.NewRedlock(), ttl))
-		})
-	})
+	}
 }
 
-// The first three are what tusd tests its own lockers for.
+// The first two are what tusd tests its own lockers for, besides a wait that ends: see TestErrors.
 func TestLockAndUnlock(t *testing.T) {
 	lockers(t, func(t *testing.T, c *redlocktest.Cluster, one, two *Locker) {
 		for _, l := range []*Locker{one, two} {
@@ -67,20 +66,6 @@ func TestLockAndUnlock(t *testing.T) {
 			c.AssertFree()
 			require.NoError(t, lock.Unlock())
 		}
-	})
-}
-
-func TestTimeout(t *testing.T) {
-	lockers(t, func(t *testing.T, _ *redlocktest.Cluster, one, two *Locker) {
-		asked := 0
-		held := newLock(t, one)
-		require.NoError(t, held.Lock(t.Context(), func() { asked++ })) // And it does not unlock.
-		for range 2 {
-			require.Equal(t, handler.ErrLockTimeout, newLock(t, two).Lock(limit(t, 20*time.Second), unasked))
-			synctest.Wait()
-			require.Equal(t, 1, asked)
-		}
-		require.NoError(t, held.Unlock())
 	})
 }
 

@@ -64,13 +64,10 @@ func Example() (r *redlock.Redlock, end func()) {
 	return r, func() { _ = errors.Join(r.Close(context.Background()), c.Close()) }
 }
 
-// Verbs are those by which fmt may print a value.
-var Verbs = []string{"%v", "%+v", "%#v", "%s", "%d"}
-
 // RequirePrinted requires that fmt prints a value so, whatever the verb, and that it is such a text in JSON.
 func RequirePrinted(t *testing.T, want string, v any) {
 	t.Helper()
-	for _, verb := range Verbs {
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%d"} {
 		require.Equal(t, want, fmt.Sprintf(verb, v), verb)
 	}
 	if text, err := json.Marshal(v); assert.NoError(t, err) {

@@ -1,5 +1,0 @@
--- +goose Up
-CREATE TABLE orders (id BIGINT PRIMARY KEY, total BIGINT NOT NULL, paid BOOLEAN NOT NULL DEFAULT FALSE);
-
--- +goose Down
-DROP TABLE orders;
