@@ -53,22 +53,5 @@ func ExampleLocker_Wrapper() {
 	// Output: cleaned up
 }
 
-// A job hears of the end of its lock, and why it has ended.
-func ExampleLocker_Func() {
-	r, end := connect()
-	defer end()
-	locker, err := redlockcron.NewLocker(r, cron.DefaultLogger, 30*time.Second, 10*time.Second)
-	if err != nil {
-		log.Fatal(err)
-	}
-	locker.Func("report", func(ctx context.Context) error {
-		go r.Close(context.WithoutCancel(ctx)) // The process shuts down.
-		<-ctx.Done()
-		fmt.Println(context.Cause(ctx))
-		return nil
-	}).Run()
-	// Output: redlock: the Redlock is closed
-}
-
 // connect returns a Redlock on three servers in memory.
 var connect = nodetest.Example

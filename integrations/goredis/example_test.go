@@ -13,11 +13,9 @@ import (
 	"github.com/seed6c881748/redlock/redlock"
 )
 
-var addrs = nodetest.Addrs() // Of independent masters.
-
 func ExampleNode() {
 	var nodes []redlock.Node
-	for _, addr := range addrs {
+	for _, addr := range nodetest.Addrs() { // Of independent masters.
 		client := redis.NewClient(&redis.Options{Addr: addr}) // The service has it already.
 		defer func() { _ = client.Close() }()
 		nodes = append(nodes, redlockgoredis.Node(client))
@@ -26,15 +24,12 @@ func ExampleNode() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	ctx := context.Background()
-	defer func() { _ = r.Close(ctx) }()
+	defer r.Close(context.Background())
 
-	err = r.Do(ctx, []string{"account:42"}, 10*time.Second, func(_ context.Context, lock *redlock.Lock) error {
-		fmt.Println("nobody else works on", lock.Resources())
-		return nil
-	})
+	lock, err := r.TryLock(context.Background(), []string{"account:42"}, 10*time.Second)
 	if err != nil {
 		log.Fatal(err)
 	}
+	fmt.Println("nobody else works on", lock.Resources())
 	// Output: nobody else works on [account:42]
 }

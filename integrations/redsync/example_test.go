@@ -1,8 +1,6 @@
 package redsync_test
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"log"
 	"time"
@@ -13,7 +11,6 @@ import (
 	"github.com/seed6c881748/redlock/integrations/redsync"
 	"github.com/seed6c881748/redlock/integrations/redsync/redis"
 	"github.com/seed6c881748/redlock/integrations/redsync/redis/redigo"
-	"github.com/seed6c881748/redlock/redlock"
 )
 
 // What redsync's README shows, on a Redlock.
@@ -51,21 +48,6 @@ func ExampleNew() {
 	// Output: true <nil>
 }
 
-// Errors are told apart as before, or by those of the library.
-func ExampleErrTaken() {
-	r, end := connect()
-	defer end()
-	rs := redsync.Over(r)
-	if err := rs.NewMutex("job").Lock(); err != nil {
-		log.Fatal(err)
-	}
-
-	err := rs.NewMutex("job").TryLock()
-	var taken *redsync.ErrTaken
-	fmt.Println(errors.As(err, &taken), errors.Is(err, redlock.ErrTaken))
-	// Output: true true
-}
-
 // Another process unlocks what this one has locked.
 func ExampleWithValue() {
 	r, end := connect()
@@ -80,22 +62,6 @@ func ExampleWithValue() {
 	ok, err := rs.NewMutex("job", redsync.WithValue(value)).Unlock()
 	fmt.Println(ok, err)
 	// Output: true <nil>
-}
-
-// What is new takes the Redlock itself, on the same resources.
-func ExampleOver() {
-	r, end := connect()
-	defer end()
-	rs := redsync.Over(r)
-	err := r.Do(context.Background(), []string{"job"}, 10*time.Second, func(ctx context.Context, _ *redlock.Lock) error {
-		var taken *redsync.ErrTaken
-		fmt.Println(errors.As(rs.NewMutex("job").TryLockContext(ctx), &taken))
-		return nil
-	})
-	if err != nil {
-		log.Fatal(err)
-	}
-	// Output: true
 }
 
 // connect returns a Redlock on three servers in memory.
