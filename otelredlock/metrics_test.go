@@ -3,19 +3,14 @@ package otelredlock_test
 import (
 	"context"
 	"fmt"
-	"runtime"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
-	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
-	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/otelredlock"
 	"github.com/seed6c881748/redlock/redlock"
 	"github.com/seed6c881748/redlock/redlock/redlocktest"
@@ -80,8 +75,7 @@ func TestMetrics(t *testing.T) {
 			assert.Positive(t, n.Votes.Yes)
 		}
 		for name := range m {
-			assert.NotContains(t, name, "invoice:7", "a resource is never a label")
-			assert.NotContains(t, name, "job:")
+			assert.NotRegexp(t, "invoice:|job:", name, "a resource is never a label")
 		}
 	})
 }
@@ -143,27 +137,6 @@ func TestMetricsOfTheOldestWait(t *testing.T) {
 		}
 		assert.Zero(t, oldest("job"))
 		_ = l.Unlock(t.Context())
-	})
-}
-
-// Nobody has needed the nodes yet: nothing is known of them, and nothing is wrong.
-func TestANodeThatNobodyHasNeededIsNotDown(t *testing.T) {
-	inBubble(t, setup{}, func(t *testing.T, r *rig) {
-		expect := func(wantUp, wantDown float64, when string) {
-			assert.InDelta(t, wantUp, r.sum("redlock.node.up"), 0, "up, %s", when)
-			assert.InDelta(t, wantDown, r.sum("redlock.node.down"), 0, "down, %s", when)
-		}
-		expect(0, 0, "before the first lock")
-		testkit.Cycle(t, r.Redlock, "x", ttl)
-		expect(3, 0, "after it")
-		r.nodes.StopMajority()
-		time.Sleep(time.Second)
-		expect(1, 2, "two are stopped")
-		r.nodes.Recover()
-		time.Sleep(2 * time.Second)
-		expect(3, 0, "they are back")
-		require.NoError(t, r.Close(t.Context()))
-		expect(0, 0, "after Close")
 	})
 }
 
@@ -235,7 +208,6 @@ func TestWrongUse(t *testing.T) {
 	require.NoError(t, r.Close(t.Context()))
 }
 
-// A function for the class that panics, or returns what is no text, costs its class and nothing else.
 func TestClassThatFails(t *testing.T) {
 	of := func(r string) string {
 		if r == "bad" {
@@ -244,20 +216,15 @@ func TestClassThatFails(t *testing.T) {
 		return r
 	}
 	inBubble(t, setup{tel: []otelredlock.Option{otelredlock.WithClass(of), otelredlock.WithSpanResources()}}, func(t *testing.T, r *rig) {
-		for _, resource := range []string{"bad", "\xff\xfe", "good"} {
+		for _, resource := range []string{"bad", "\xff\xfe"} {
 			require.NoError(t, r.Do(t.Context(), []string{resource}, ttl, nothing))
+			if span := named(t, r.ended(), "redlock do"); resource != "bad" {
+				assert.Equal(t, []string{"\ufffd"}, values(span.Attributes())["redlock.resources"])
+			}
 		}
 		m := r.metrics()
 		assert.InDelta(t, 1, m["redlock.lock.attempts{redlock.resource.class=_OTHER}"], 0, "%v", m)
 		assert.InDelta(t, 1, m["redlock.lock.attempts{redlock.resource.class=\ufffd}"], 0, "OTLP and Prometheus take UTF-8 only")
-		assert.InDelta(t, 1, m["redlock.hold.ended{redlock.hold.end=released,redlock.resource.class=good}"], 0)
-		for _, s := range r.spans.Ended() {
-			if resources, ok := values(s.Attributes())["redlock.resources"].([]string); ok && resources[0] != "bad" && resources[0] != "good" {
-				assert.Equal(t, []string{"\ufffd"}, resources)
-			}
-		}
-		r.allEnded(t)
-		assert.Zero(t, r.Stats().Held)
 	})
 }
 
@@ -283,37 +250,4 @@ func TestNothingIsObservedAfterClose(t *testing.T) {
 			assert.Contains(t, name, ".duration", "only what was measured before")
 		}
 	})
-}
-
-// BenchmarkCost locks and unlocks on five real servers, with 64 goroutines: with nothing, with metrics and a sampler that
-// drops every trace, and with one that keeps every hundredth. Run it with -count, since the speed of a machine changes.
-func BenchmarkCost(b *testing.B) {
-	nodes := testkit.ServerNodes(testcluster.RunServers(b, 5))
-	for name, sampler := range map[string]sdktrace.Sampler{"none": nil, "dropped": sdktrace.NeverSample(), "hundredth": sdktrace.TraceIDRatioBased(0.01)} {
-		b.Run(name, func(b *testing.B) {
-			var opts []redlock.Option
-			tel, err := otelredlock.New(
-				otelredlock.WithTracerProvider(sdktrace.NewTracerProvider(sdktrace.WithSampler(sampler))),
-				otelredlock.WithMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(sdkmetric.NewManualReader()))),
-				otelredlock.WithClass(classOf),
-			)
-			require.NoError(b, err)
-			if sampler != nil {
-				opts = append(opts, redlock.WithTracer(tel))
-			}
-			r := testkit.NewOver(b, nodes, opts...)
-			require.NoError(b, tel.Observe(r))
-			var keys atomic.Int64
-			b.SetParallelism(64 / runtime.GOMAXPROCS(0))
-			b.RunParallel(func(pb *testing.PB) {
-				for resource := []string{fmt.Sprintf("bench:%d", keys.Add(1))}; pb.Next(); {
-					l, err := r.TryLock(b.Context(), resource, ttl)
-					if err == nil {
-						err = l.Unlock(b.Context())
-					}
-					assert.NoError(b, err)
-				}
-			})
-		})
-	}
 }

@@ -137,54 +137,41 @@ func TestSpansOfADo(t *testing.T) {
 			}
 		}
 		assert.Equal(t, codes.Unset, do.Status().Code)
-		ends := events(do, "redlock.hold.ended")
-		require.Len(t, ends, 1)
-		assert.Equal(t, "released", ends[0]["redlock.hold.end"])
+		assert.Equal(t, "released", events(do, "redlock.hold.ended")[0]["redlock.hold.end"])
 		assert.InDelta(t, 4.5, values(do.Attributes())["redlock.hold.duration"], 0.1)
-
-		failed := errors.New("the work's own")
-		require.ErrorIs(t, r.Do(t.Context(), []string{"job:2"}, ttl, func(context.Context, *redlock.Lock) error { return failed }), failed)
-		do = named(t, r.ended(), "redlock do")
-		assert.Equal(t, codes.Error, do.Status().Code)
-		assert.Equal(t, "_OTHER", values(do.Attributes())["error.type"])
-
-		release := r.nodes.Take("job:3", time.Hour)
-		require.ErrorIs(t, r.Do(t.Context(), []string{"job:3"}, ttl, nothing), redlock.ErrNotAcquired)
-		release()
-		spans = r.ended()
-		assert.ElementsMatch(t, []string{"redlock do", "redlock lock"}, names(spans), "a Do without a lock ends, too")
-		assert.Equal(t, "taken", values(named(t, spans, "redlock do").Attributes())["error.type"])
 	})
 }
 
 func nothing(context.Context, *redlock.Lock) error { return nil }
 
+// What has ended a Do is in its span, and of a hold that has ended before, the loss.
 func TestTheLossOfAHoldIsOnItsDo(t *testing.T) {
 	inBubble(t, setup{}, func(t *testing.T, r *rig) {
-		err := r.Do(t.Context(), []string{"job:1"}, ttl, func(ctx context.Context, lock *redlock.Lock) error {
-			r.nodes.Lose(lock)
-			<-ctx.Done()
-			return nil
-		})
-		require.ErrorIs(t, err, redlock.ErrLost)
-		do := named(t, r.ended(), "redlock do")
-		assert.Equal(t, codes.Error, do.Status().Code)
-		assert.Equal(t, "lost", values(do.Attributes())["error.type"])
-		ends := events(do, "redlock.hold.ended")
-		require.Len(t, ends, 1)
-		assert.Equal(t, "lost", ends[0]["redlock.hold.end"])
-
-		err = r.Do(t.Context(), []string{"job:1"}, ttl, func(ctx context.Context, _ *redlock.Lock) error {
-			r.nodes.HangMajority()
-			<-ctx.Done()
-			return nil
-		})
-		require.ErrorIs(t, err, redlock.ErrExpired)
-		r.nodes.Recover()
-		do = named(t, r.ended(), "redlock do")
-		assert.Equal(t, "expired", values(do.Attributes())["error.type"])
-		assert.Len(t, events(do, "redlock.hold.at_risk"), 1)
-		assert.Equal(t, "expired", events(do, "redlock.hold.ended")[0]["redlock.hold.end"])
+		for _, tt := range []struct {
+			is   string
+			work func(ctx context.Context, l *redlock.Lock) error
+		}{
+			{"_OTHER", func(context.Context, *redlock.Lock) error { return errors.New("the work's own") }},
+			{"lost", func(ctx context.Context, l *redlock.Lock) error { r.nodes.Lose(l); <-ctx.Done(); return nil }},
+			{"expired", func(ctx context.Context, _ *redlock.Lock) error { r.nodes.HangMajority(); <-ctx.Done(); return nil }},
+		} {
+			require.Error(t, r.Do(t.Context(), []string{"job"}, ttl, tt.work))
+			r.nodes.Recover()
+			do := named(t, r.ended(), "redlock do")
+			assert.Equal(t, codes.Error, do.Status().Code)
+			assert.Equal(t, tt.is, values(do.Attributes())["error.type"])
+			ends := events(do, "redlock.hold.ended")
+			require.Len(t, ends, 1)
+			if tt.is != "_OTHER" {
+				assert.Equal(t, tt.is, ends[0]["redlock.hold.end"])
+			}
+			assert.Len(t, events(do, "redlock.hold.at_risk"), map[string]int{"expired": 1}[tt.is])
+		}
+		r.nodes.Take("job", time.Hour)
+		require.ErrorIs(t, r.Do(t.Context(), []string{"job"}, ttl, nothing), redlock.ErrNotAcquired)
+		spans := r.ended()
+		assert.ElementsMatch(t, []string{"redlock do", "redlock lock"}, names(spans), "a Do without a lock ends, too")
+		assert.Equal(t, "taken", values(named(t, spans, "redlock do").Attributes())["error.type"])
 	})
 }
 
@@ -244,7 +231,8 @@ func TestSemaphores(t *testing.T) {
 	inBubble(t, setup{tel: []otelredlock.Option{named}}, func(t *testing.T, r *rig) {
 		s, err := semaphore.New(r.Redlock, "img:resize", 3, ttl)
 		require.NoError(t, err)
-		require.NoError(t, s.Do(t.Context(), func(ctx context.Context, p *semaphore.Permit) error { return p.Extend(ctx, ttl) }))
+		err = s.Do(t.Context(), func(ctx context.Context, p *semaphore.Permit) error { return p.Extend(ctx, ttl) })
+		require.NoError(t, err)
 		spans := r.ended()
 		assert.Subset(t, names(spans), []string{"redlock lock", "redlock do", "redlock extend", "redlock unlock"})
 		for _, span := range spans {
@@ -256,10 +244,12 @@ func TestSemaphores(t *testing.T) {
 		}
 		m := r.metrics()
 		const of = "redlock.resource.class=img,redlock.semaphore=img:resize}"
-		for _, name := range []string{"lock.acquire.duration{", "lock.attempts{", "lock.extend.duration{", "hold.ended{redlock.hold.end=released,"} {
+		for _, name := range []string{
+			"lock.acquire.duration{", "lock.attempts{", "lock.extend.duration{", "hold.ended{redlock.hold.end=released,",
+		} {
 			assert.InDelta(t, 1, m["redlock."+name+of], 0, name)
 		}
-		assert.Contains(t, m, "redlock.hold.ended{redlock.hold.end=lost,redlock.resource.class=api,redlock.semaphore=api}", "from the beginning")
+		assert.Contains(t, m, "redlock.hold.ended{redlock.hold.end=lost,redlock.resource.class=api,redlock.semaphore=api}")
 		for name := range m {
 			assert.NotContains(t, name, "redlock.slot")
 			assert.NotContains(t, name, "resize#")
@@ -277,61 +267,28 @@ func TestSemaphores(t *testing.T) {
 	})
 }
 
-// allEnded fails if a span has begun and not ended.
-func (r *rig) allEnded(t *testing.T) {
-	t.Helper()
-	assert.NotEmpty(t, r.spans.Started())
-	assert.ElementsMatch(t, names(r.spans.Started()), names(r.ended()))
-}
-
 // Whatever becomes of a call, its span ends: the Redlock tells of the end of each.
 func TestSpansEnd(t *testing.T) {
-	x := []string{"x"}
-	for name, call := range map[string]func(t *testing.T, r *rig){
-		"context that had ended, and wrong": func(t *testing.T, r *rig) {
-			gone, cancel := context.WithCancel(t.Context())
-			cancel()
-			_, err := r.Lock(gone, x, ttl)
-			require.Error(t, err)
-			require.Error(t, r.Do(gone, x, ttl, nothing))
-			l := testkit.TryLock(t, r.Redlock, x, ttl)
-			require.Error(t, l.Extend(gone, -ttl))
-			_ = l.Unlock(gone)
-			_ = l.Extend(gone, ttl)
-		},
-		"panic in a Do": func(t *testing.T, r *rig) {
-			assert.Panics(t, func() {
-				_ = r.Do(t.Context(), x, ttl, func(context.Context, *redlock.Lock) error { panic("oh") })
-			})
-		},
-		"no node answers": func(t *testing.T, r *rig) {
-			l := testkit.TryLock(t, r.Redlock, x, ttl)
-			r.nodes.HangMajority()
-			require.Error(t, l.Extend(t.Context(), ttl))
-			_ = l.Unlock(t.Context())
-			require.Error(t, r.Do(t.Context(), []string{"y"}, ttl, nothing))
-			r.nodes.Recover()
-		},
-		"Close in the middle": func(t *testing.T, r *rig) {
-			held := testkit.TryLock(t, r.Redlock, []string{"kept"}, ttl)
-			held.KeepAlive(t.Context())
-			defer r.nodes.Take("x", time.Hour)()
-			go func() { _ = r.Do(t.Context(), x, ttl, nothing, redlock.WithRetryCount(-1)) }()
-			go func() {
-				_ = r.Do(t.Context(), []string{"job"}, ttl, func(ctx context.Context, _ *redlock.Lock) error { <-ctx.Done(); return nil })
-			}()
-			synctest.Wait()
-			_ = r.Close(t.Context())
-			_, err := r.TryLock(t.Context(), x, ttl)
-			require.ErrorIs(t, err, redlock.ErrClosed)
-			_ = held.Unlock(t.Context())
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, setup{opts: []redlock.Option{redlock.WithFencing()}}, func(t *testing.T, r *rig) {
-				call(t, r)
-				r.allEnded(t)
-			})
+	inBubble(t, setup{opts: []redlock.Option{redlock.WithFencing()}}, func(t *testing.T, r *rig) {
+		x, until := []string{"x"}, func(ctx context.Context, _ *redlock.Lock) error { <-ctx.Done(); return nil }
+		gone, cancel := context.WithCancel(t.Context())
+		cancel()
+		require.Error(t, r.Do(gone, x, ttl, nothing))
+		assert.Panics(t, func() {
+			_ = r.Do(t.Context(), x, ttl, func(context.Context, *redlock.Lock) error { panic("oh") })
 		})
-	}
+		held := testkit.TryLock(t, r.Redlock, x, ttl)
+		require.Error(t, held.Extend(gone, -ttl))
+		r.nodes.HangMajority()
+		require.Error(t, held.Extend(t.Context(), ttl))
+		_ = held.Unlock(gone)
+		r.nodes.Recover()
+		defer r.nodes.Take("x", time.Hour)()
+		go func() { _ = r.Do(t.Context(), x, ttl, nothing, redlock.WithRetryCount(-1)) }()
+		go func() { _ = r.Do(t.Context(), []string{"job"}, ttl, until) }()
+		synctest.Wait()
+		_ = r.Close(t.Context())
+		require.ErrorIs(t, r.Do(t.Context(), x, ttl, nothing), redlock.ErrClosed)
+		assert.ElementsMatch(t, names(r.spans.Started()), names(r.ended()))
+	})
 }

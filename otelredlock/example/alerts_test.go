@@ -144,7 +144,7 @@ func (s *scene) every(d time.Duration, call func()) {
 	})
 }
 
-// ask has promtool run the alert rules over the scene, and requires that each query then has the answer 1 for these labels.
+// ask has promtool run the alert rules over the scene, and requires that each query then is 1 for these labels.
 func (s *scene) ask(t *testing.T, answers map[string][]string) {
 	t.Helper()
 	end := (time.Duration(s.looks-1) * scrapeEvery).String()

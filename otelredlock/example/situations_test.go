@@ -14,7 +14,6 @@ import (
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/redlock"
-	"github.com/seed6c881748/redlock/redlock/semaphore"
 )
 
 const ttl = 9 * time.Second
@@ -83,7 +82,7 @@ var faults = []fault{
 // besides are the faults beside which it is played.
 func (on situation) besides() (all []fault) {
 	for _, f := range faults {
-		if (on.alone == "" || f.begin == nil) && !(on.calm && f.loss) {
+		if (on.alone == "" || f.begin == nil) && (!on.calm || !f.loss) {
 			all = append(all, f)
 		}
 	}
@@ -259,19 +258,14 @@ func keepingData(n *testcluster.Node) error { return n.Restart(true) }
 func losingData(n *testcluster.Node) error { return n.Restart(false) }
 
 var situations = map[string]situation{
-	"nothing was locked yet": {unaware: true, play: func(s *scene) { s.pass(6 * time.Minute) }},
+	"nothing was locked yet": {telling: true, unaware: true, play: func(s *scene) { s.pass(6 * time.Minute) }},
 	"all is well":            {telling: true, play: func(s *scene) { s.service(); s.pass(20 * time.Minute) }},
-	"after Close": {unaware: true, play: func(s *scene) {
+	"after Close": {telling: true, unaware: true, play: func(s *scene) {
 		require.NoError(s.t, s.do("x", time.Second))
 		s.pass(time.Minute)
 		require.NoError(s.t, s.Close(s.ctx))
 		s.pass(6 * time.Minute)
 	}},
-	"a node is restarted": {play: served(func(s *scene) {
-		s.stop(1)
-		s.pass(time.Minute)
-		s.with(s.nodes[:1], keepingData)
-	})},
 	"nodes are restarted in turn, between two looks": {play: served(func(s *scene) {
 		s.calls.Go(func() { assert.NoError(s.t, s.do("x", 5*time.Minute)) })
 		for i := range s.nodes {
@@ -282,16 +276,6 @@ var situations = map[string]situation{
 			s.pass(time.Minute)
 		}
 	})},
-	"a node stalls now and then": {play: served(func(s *scene) {
-		s.every(11*time.Second, func() { _ = s.do("x", 20*time.Second) })
-		for range 6 {
-			time.Sleep(7 * time.Second)
-			s.with(s.nodes[:1], (*testcluster.Node).Hang)
-			time.Sleep(8 * time.Second)
-			s.with(s.nodes[:1], (*testcluster.Node).Resume)
-			s.pass(time.Minute)
-		}
-	})},
 	"Close and MaxHold end holds": {opts: []redlock.Option{redlock.WithMaxHold(20 * time.Second)}, play: func(s *scene) {
 		s.every(time.Second, func() { _ = s.do("job:long", time.Hour) })
 		s.pass(6 * time.Minute)
@@ -299,12 +283,17 @@ var situations = map[string]situation{
 		s.pass(6 * time.Minute)
 	}},
 
-	"one of four nodes is down":           {nodes: 4, away: 1, alone: evenNumber, play: served(func(s *scene) { s.stop(1) })},
-	"two of four nodes are down":          {telling: true, nodes: 4, away: most, alone: evenNumber, play: served(func(s *scene) { s.stop(2) }), fires: []string{"NoQuorum"}},
-	"one of three nodes is down":          {away: 1, play: served(func(s *scene) { s.stop(1) })},
-	"one of three nodes hangs":            {away: 1, play: served(func(s *scene) { s.with(s.nodes[:1], (*testcluster.Node).Hang) })},
-	"one of three nodes answers too late": {telling: true, away: 1, play: served(func(s *scene) { s.with(s.nodes[:1], tooLate) }), fires: []string{"SlowNode"}},
-	"one of three nodes refuses writes":   {away: 1, play: served(func(s *scene) { s.with(s.nodes[:1], refuseWrites) })},
+	"one of four nodes is down": {nodes: 4, away: 1, alone: evenNumber, play: served(func(s *scene) { s.stop(1) })},
+	"two of four nodes are down": {
+		telling: true, nodes: 4, away: most, alone: evenNumber,
+		play: served(func(s *scene) { s.stop(2) }), fires: []string{"NoQuorum"},
+	},
+	"one of three nodes is down": {away: 1, play: served(func(s *scene) { s.stop(1) })},
+	"one of three nodes hangs":   {away: 1, play: served(func(s *scene) { s.with(s.nodes[:1], (*testcluster.Node).Hang) })},
+	"one of three nodes answers too late": {
+		telling: true, away: 1, play: served(func(s *scene) { s.with(s.nodes[:1], tooLate) }), fires: []string{"SlowNode"},
+	},
+	"one of three nodes refuses writes": {away: 1, play: served(func(s *scene) { s.with(s.nodes[:1], refuseWrites) })},
 	"one of three nodes is in quarantine": {opts: []redlock.Option{redlock.WithQuarantine(10 * time.Minute)}, quarantined: 1, play: func(s *scene) {
 		s.admit()
 		s.service()
@@ -344,11 +333,6 @@ var situations = map[string]situation{
 		s.with(s.most(), (*testcluster.Node).Stop)
 		s.pass(8 * time.Minute)
 	}, fires: []string{"HoldLost"}},
-	"no node can be reached from the start": {away: most, alone: "no fault can be beside that", play: func(s *scene) {
-		s.stop(3)
-		s.every(10*time.Second, func() { _ = s.do("x", time.Second) })
-		s.pass(6 * time.Minute)
-	}, fires: []string{"NoQuorum"}},
 
 	// With losses, a node's answer to the release may be missing, and then nothing shows that a quorum had lost the keys.
 	"keys are flushed, and a Do finds out at its release": {play: func(s *scene) { flushed(s, 2500*time.Millisecond) }, calm: true, fires: []string{"HoldLost", "KeysVanish"}},
@@ -366,15 +350,6 @@ var situations = map[string]situation{
 		s.pass(time.Minute)
 		require.ErrorIs(s.t, l.Unlock(s.ctx), redlock.ErrExpired)
 	}), fires: []string{"HoldLost"}},
-	"nodes hang for longer than a ttl": {play: func(s *scene) {
-		s.calls.Go(func() { assert.ErrorIs(s.t, s.do("x", time.Hour), redlock.ErrExpired) })
-		s.pass(time.Minute)
-		s.with(s.nodes, (*testcluster.Node).Hang)
-		s.pass(time.Minute)
-		s.with(s.nodes, (*testcluster.Node).Resume)
-		s.every(10*time.Second, func() { _ = s.do("y", 0) })
-		s.pass(6 * time.Minute)
-	}, fires: []string{"HoldLost"}},
 	"a node is restarted without its data, which takes a second": {play: func(s *scene) {
 		for i := range 30 {
 			s.every(time.Second, func() { _ = s.do(fmt.Sprint("x:", i), 2*time.Minute) })
@@ -400,12 +375,6 @@ var situations = map[string]situation{
 		s.pass(3 * time.Minute) // Of a fault beside it, it has told.
 		s.dropped = true
 		s.pass(6 * time.Minute)
-	}, fires: []string{"ProcessGone"}},
-	"most nodes are down, and then all processes": {away: most, play: func(s *scene) {
-		require.NoError(s.t, s.do("x", time.Second))
-		s.with(s.most(), (*testcluster.Node).Stop)
-		s.pass(4 * time.Minute)
-		s.absent(4 * time.Minute)
 	}, fires: []string{"ProcessGone"}},
 	"another process has other nodes": {telling: true, play: func(s *scene) {
 		s.service()
@@ -479,22 +448,6 @@ var situations = map[string]situation{
 		s.holds("leader:shop", time.Hour)
 		s.others(2, "leader:shop")
 		s.pass(10 * time.Minute)
-	}},
-	"a permit is held for long, and the others go round": {alone: "each slot is asked for every 200 ms, which takes long to play", play: func(s *scene) {
-		sem, err := semaphore.New(s.Redlock, "resize", 2, ttl)
-		require.NoError(s.t, err)
-		work := func(d time.Duration) {
-			_ = sem.Do(s.ctx, func(ctx context.Context, _ *semaphore.Permit) error {
-				rest(ctx, d)
-				return nil
-			})
-		}
-		s.calls.Go(func() { work(time.Hour) })
-		time.Sleep(time.Second)
-		for range 3 {
-			s.every(time.Millisecond, func() { work(20 * time.Second) })
-		}
-		s.pass(7 * time.Minute)
 	}},
 	"a node is far away": {play: served(func(s *scene) {
 		s.with(s.nodes[:1], func(n *testcluster.Node) error { return n.Slow(75*time.Millisecond, 75*time.Millisecond) })
