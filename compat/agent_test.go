@@ -4,11 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"os/exec"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -32,13 +30,11 @@ type request struct {
 	Keys []string `json:"keys,omitempty"`
 	Lock int      `json:"lock,omitempty"` // The ID of the request that has acquired it.
 	TTL  int64    `json:"ttl,omitempty"`  // In milliseconds.
-	Wait bool     `json:"wait,omitempty"`
 }
 
 type answer struct {
 	ID    int    `json:"id"`
 	Error string `json:"error"`
-	Taken bool   `json:"taken"`
 }
 
 // newAgent starts a process that ends with the test.
@@ -94,10 +90,7 @@ func (a *agent) ask(ctx context.Context, req request) (int, error) {
 	}
 	select {
 	case ans := <-waiter:
-		switch {
-		case ans.Taken:
-			return 0, fmt.Errorf("%w: %s", errTaken, ans.Error)
-		case ans.Error != "":
+		if ans.Error != "" {
 			return 0, errors.New(ans.Error)
 		}
 		return id, nil
@@ -119,8 +112,8 @@ func (a *agent) send(req request) (chan answer, int, error) {
 	return waiter, req.ID, a.p.Say(req)
 }
 
-func (a *agent) lock(ctx context.Context, keys []string, ttl time.Duration, wait bool) (held, error) {
-	id, err := a.ask(ctx, request{Op: "lock", Keys: keys, TTL: ttl.Milliseconds(), Wait: wait})
+func (a *agent) lock(ctx context.Context, keys []string) (held, error) {
+	id, err := a.ask(ctx, request{Op: "lock", Keys: keys, TTL: longTTL.Milliseconds()})
 	return agentHeld{a, id}, err
 }
 
@@ -129,8 +122,8 @@ type agentHeld struct {
 	id int
 }
 
-func (h agentHeld) extend(ctx context.Context, ttl time.Duration) error {
-	_, err := h.a.ask(ctx, request{Op: "extend", Lock: h.id, TTL: ttl.Milliseconds()})
+func (h agentHeld) extend(ctx context.Context) error {
+	_, err := h.a.ask(ctx, request{Op: "extend", Lock: h.id, TTL: longTTL.Milliseconds()})
 	return err
 }
 

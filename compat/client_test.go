@@ -25,19 +25,15 @@ import (
 
 // A client locks in the way of one library, or of one version of it.
 type client interface {
-	// lock takes all keys or none. It retries while they are taken, if wait is set, and else
-	// fails with errTaken.
-	lock(ctx context.Context, keys []string, ttl time.Duration, wait bool) (held, error)
+	// lock takes all keys or none, for longTTL. It retries while they are taken.
+	lock(ctx context.Context, keys []string) (held, error)
 }
 
 // held is a lock that a client has.
 type held interface {
-	extend(ctx context.Context, ttl time.Duration) error
+	extend(ctx context.Context) error // by longTTL
 	unlock(ctx context.Context) error
 }
-
-// errTaken matches the failures that say that others have a key, or split the votes.
-var errTaken = errors.New("taken")
 
 // A kind is a library as its users set it up.
 type kind struct {
@@ -70,22 +66,15 @@ func newOurs(opts ...redlock.Option) func(t *testing.T, c *testcluster.Cluster) 
 	}
 }
 
-func (o ours) lock(ctx context.Context, keys []string, ttl time.Duration, wait bool) (held, error) {
-	retries := 0
-	if wait {
-		retries = -1
-	}
-	l, err := o.r.Lock(ctx, keys, ttl, redlock.WithRetryCount(retries))
-	if errors.Is(err, redlock.ErrTaken) {
-		err = errors.Join(errTaken, err)
-	}
+func (o ours) lock(ctx context.Context, keys []string) (held, error) {
+	l, err := o.r.Lock(ctx, keys, longTTL, redlock.WithRetryCount(-1))
 	return oursHeld{l}, err
 }
 
 type oursHeld struct{ l *redlock.Lock }
 
-func (h oursHeld) extend(ctx context.Context, ttl time.Duration) error { return h.l.Extend(ctx, ttl) }
-func (h oursHeld) unlock(ctx context.Context) error                    { return h.l.Unlock(ctx) }
+func (h oursHeld) extend(ctx context.Context) error { return h.l.Extend(ctx, longTTL) }
+func (h oursHeld) unlock(ctx context.Context) error { return h.l.Unlock(ctx) }
 
 // redsyncClient is redsync on redigo.
 type redsyncClient struct{ rs *redsync.Redsync }
@@ -98,34 +87,22 @@ func newRedsync(_ *testing.T, c *testcluster.Cluster) client {
 	return redsyncClient{redsync.New(pools...)}
 }
 
-func (c redsyncClient) lock(ctx context.Context, keys []string, ttl time.Duration, wait bool) (held, error) {
+func (c redsyncClient) lock(ctx context.Context, keys []string) (held, error) {
 	if len(keys) != 1 {
 		return nil, errors.New("redsync locks one key")
 	}
-	tries := 1
-	if wait {
-		tries = math.MaxInt
-	}
-	m := c.rs.NewMutex(keys[0], redsync.WithTries(tries), redsync.WithExpiry(ttl),
+	m := c.rs.NewMutex(keys[0], redsync.WithTries(math.MaxInt), redsync.WithExpiry(longTTL),
 		// redsync waits for a node no longer than this share of the ttl, and a busy machine is none that fails.
 		redsync.WithTimeoutFactor(0.5),
 		redsync.WithRetryDelayFunc(func(int) time.Duration {
 			return pollDelay/2 + rand.N(pollDelay)
 		}))
-	err := m.LockContext(ctx)
-	if taken := new(redsync.ErrTaken); errors.As(err, &taken) {
-		err = errors.Join(errTaken, err)
-	}
-	return redsyncHeld{m}, err
+	return redsyncHeld{m}, m.LockContext(ctx)
 }
 
 type redsyncHeld struct{ m *redsync.Mutex }
 
-// extend cannot be told a ttl: redsync extends by that of the lock.
-func (h redsyncHeld) extend(ctx context.Context, _ time.Duration) error {
-	return success(h.m.ExtendContext(ctx))
-}
-
+func (h redsyncHeld) extend(ctx context.Context) error { return success(h.m.ExtendContext(ctx)) }
 func (h redsyncHeld) unlock(ctx context.Context) error { return success(h.m.UnlockContext(ctx)) }
 
 func success(ok bool, err error) error {

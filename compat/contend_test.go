@@ -2,6 +2,7 @@ package compat
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -94,19 +95,23 @@ func contend(t *testing.T, all []contender, r *referee, keys []string, turns int
 	workers.Wait()
 }
 
-// turn locks one of the keys, or all of them if the client can, and is in their sections.
+// turn locks one of the keys, or all of them if the client can, and is in their sections. Every other time it extends.
 func turn(ctx context.Context, c contender, r *referee, keys []string) error {
 	if n := rand.N(len(keys) + 1); n < len(keys) || c.oneKey {
 		keys = keys[n%len(keys):][:1]
 	}
-	h, err := c.client.lock(ctx, keys, longTTL, true)
+	h, err := c.client.lock(ctx, keys)
 	if err != nil {
 		return err
 	}
 	r.enter(c.name, keys)
 	time.Sleep(section)
+	if rand.N(2) == 0 {
+		err = h.extend(ctx)
+		time.Sleep(section)
+	}
 	r.leave(keys)
-	return h.unlock(context.WithoutCancel(ctx))
+	return errors.Join(err, h.unlock(context.WithoutCancel(ctx)))
 }
 
 func TestNoTwoLibrariesHoldAKeyAtOnce(t *testing.T) {

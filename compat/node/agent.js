@@ -5,8 +5,8 @@
 //   node agent.js 4|5 HOST:PORT...
 //
 // Each line on standard input is a request, {"id", "op", ...}; each line on standard output
-// is the answer to one, {"id", ...} with "error" if it failed, and "taken" if that was for
-// want of a quorum. The process ends with its standard input.
+// is the answer to one, {"id"} with "error" if it failed. The process ends with its standard
+// input.
 
 const { connect, orders } = require('./connect');
 
@@ -48,13 +48,13 @@ const library = {
 const locks = new Map(); // By the id of the request that acquired them.
 
 const ops = {
-  lock: async ({ id, keys, ttl, wait }) => {
+  lock: async ({ id, keys, ttl }) => {
     for (;;) {
       try {
         locks.set(id, await library.acquire(keys, ttl));
         return;
       } catch (err) {
-        if (!wait || !library.isTaken(err)) throw err;
+        if (!library.isTaken(err)) throw err;
       }
       await new Promise((resolve) => setTimeout(resolve, 5 + 10 * Math.random()));
     }
@@ -79,7 +79,6 @@ orders(async (request) => {
     await ops[request.op](request);
   } catch (err) {
     answer.error = String(err);
-    answer.taken = library.isTaken(err);
   }
   process.stdout.write(JSON.stringify(answer) + '\n');
 });
