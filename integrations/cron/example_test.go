@@ -38,20 +38,5 @@ func Example() {
 	// Output: the report is sent
 }
 
-// A job that knows no context is wrapped.
-func ExampleLocker_Wrapper() {
-	r, end := connect()
-	defer end()
-	locker, err := redlockcron.NewLocker(r, cron.DefaultLogger, 30*time.Second, 10*time.Second)
-	if err != nil {
-		log.Fatal(err)
-	}
-	cleanup := cron.FuncJob(func() { fmt.Println("cleaned up") })
-	job := locker.Wrapper("cleanup")(cleanup)
-	job.Run() // As at one tick on two machines.
-	job.Run()
-	// Output: cleaned up
-}
-
 // connect returns a Redlock on three servers in memory.
 var connect = nodetest.Example

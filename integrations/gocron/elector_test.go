@@ -92,38 +92,34 @@ func TestNobodyLeadsWithoutAQuorum(t *testing.T) {
 	})
 }
 
-// A run that has begun has the stop time before somebody else leads.
-func TestTermsAreTheStopTimeApart(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const stop = 3 * time.Second
-		electors, cluster := contend(t, redlock.WithStopTime(stop))
-		await(t, electors)
-		cluster.HangMajority()
-		for leader(t, electors) >= 0 {
-			time.Sleep(10 * time.Millisecond)
-		}
-		last := time.Now().Add(-10 * time.Millisecond)
-		cluster.Recover()
-		await(t, electors)
-		require.GreaterOrEqual(t, time.Since(last), stop)
-	})
-}
-
+// Who leads no more by the max hold or the stop time leaves the rest of its lock to the runs that have begun.
 func TestTermsThatAreLimited(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		electors, _ := contend(t, redlock.WithMaxHold(2*tick))
-		first, _ := await(t, electors)
-		lock, start := electors[first].lock.Load(), time.Now()
-		for leader(t, electors) >= 0 {
-			time.Sleep(10 * time.Millisecond)
-		}
-		require.InDelta(t, 2*tick, time.Since(start), float64(time.Second))
-		end := lock.Until()
-		next, took := await(t, electors)
-		require.NotEqual(t, first, next, "it stands behind those that waited")
-		require.LessOrEqual(t, took, tick+time.Second)
-		require.False(t, time.Now().Before(end), "what is left of the lock is for the runs that have begun")
-	})
+	for name, tt := range map[string]struct {
+		opt redlock.Option
+		end func(c *redlocktest.Cluster)
+	}{
+		"max hold":  {redlock.WithMaxHold(2 * tick), func(*redlocktest.Cluster) {}},
+		"stop time": {redlock.WithStopTime(3 * time.Second), (*redlocktest.Cluster).HangMajority},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				electors, cluster := contend(t, tt.opt)
+				first, _ := await(t, electors)
+				lock := electors[first].lock.Load()
+				tt.end(cluster)
+				for leader(t, electors) >= 0 {
+					time.Sleep(10 * time.Millisecond)
+				}
+				end := lock.Until()
+				require.Greater(t, time.Until(end), 2*time.Second)
+				cluster.Recover()
+				next, took := await(t, electors)
+				require.NotEqual(t, first, next, "it stands behind those that waited")
+				require.LessOrEqual(t, took, tick+time.Second)
+				require.False(t, time.Now().Before(end))
+			})
+		})
+	}
 }
 
 func TestAnElectorThatGivesUpSaysWhy(t *testing.T) {

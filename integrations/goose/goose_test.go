@@ -13,7 +13,6 @@ import (
 	_ "github.com/go-sql-driver/mysql" // The driver "mysql".
 	_ "github.com/lib/pq"              // The driver "postgres".
 	"github.com/pressly/goose/v3"
-	"github.com/pressly/goose/v3/lock"
 	"github.com/pressly/goose/v3/lock/locktesting"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -73,10 +72,12 @@ func in(version int64, run func(ctx context.Context, tx *sql.Tx) error) *goose.M
 }
 
 func statement(version int64, text string) *goose.Migration {
-	return in(version, func(ctx context.Context, tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, text)
-		return err
-	})
+	return in(version, func(ctx context.Context, tx *sql.Tx) error { return exec(ctx, tx, text) })
+}
+
+func exec(ctx context.Context, tx *sql.Tx, text string) error {
+	_, err := tx.ExecContext(ctx, text)
+	return err
 }
 
 // What goose asks of a locker: of five providers, one migrates, in both ways in which goose takes a lock.
@@ -99,15 +100,6 @@ func TestProviders(t *testing.T) {
 	}
 }
 
-// What goose asks of a locker: of five, one gets the lock, and the others give up in time.
-func TestLockers(t *testing.T) {
-	t.Parallel()
-	cluster := testcluster.RunEmbedded(t, 3)
-	locktesting.TestConcurrentLocking(t, nil, func(t *testing.T) lock.Locker {
-		return New(nodetest.Redlock(t, cluster.Addrs()), name, time.Minute)
-	}, 500*time.Millisecond)
-}
-
 // The lock is lost in the middle of a migration.
 func TestTheLockIsLost(t *testing.T) {
 	t.Parallel()
@@ -121,12 +113,10 @@ func TestTheLockIsLost(t *testing.T) {
 		var failed error
 		p := d.provider(t, db, goose.WithSessionLocker(l),
 			in(1, func(ctx context.Context, tx *sql.Tx) error {
-				if _, failed = tx.ExecContext(ctx, "INSERT INTO orders VALUES (1)"); failed != nil {
-					return failed
-				}
+				failed = exec(ctx, tx, "INSERT INTO orders VALUES (1)")
 				lose(t, cluster)
 				for failed == nil {
-					_, failed = tx.ExecContext(ctx, "INSERT INTO orders VALUES (2)")
+					failed = exec(ctx, tx, "INSERT INTO orders VALUES (2)")
 				}
 				return failed
 			}),

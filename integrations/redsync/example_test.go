@@ -13,23 +13,6 @@ import (
 	"github.com/seed6c881748/redlock/integrations/redsync/redis/redigo"
 )
 
-// What redsync's README shows, on a Redlock.
-func Example() {
-	r, end := connect() // redlock.New
-	defer end()
-	rs := redsync.Over(r)
-
-	mutex := rs.NewMutex("my-global-mutex")
-	if err := mutex.Lock(); err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println("nobody else has", mutex.Name())
-	if ok, err := mutex.Unlock(); !ok || err != nil {
-		log.Fatal("unlock failed: ", err)
-	}
-	// Output: nobody else has my-global-mutex
-}
-
 // Pools are those of redsync, from the packages of this module.
 func ExampleNew() {
 	var pools []redis.Pool
@@ -47,22 +30,3 @@ func ExampleNew() {
 	fmt.Println(mutex.Unlock())
 	// Output: true <nil>
 }
-
-// Another process unlocks what this one has locked.
-func ExampleWithValue() {
-	r, end := connect()
-	defer end()
-	rs := redsync.Over(r)
-	mutex := rs.NewMutex("job", redsync.WithExpiry(time.Minute))
-	if err := mutex.Lock(); err != nil {
-		log.Fatal(err)
-	}
-	value := mutex.Value() // Is handed to the worker.
-
-	ok, err := rs.NewMutex("job", redsync.WithValue(value)).Unlock()
-	fmt.Println(ok, err)
-	// Output: true <nil>
-}
-
-// connect returns a Redlock on three servers in memory.
-var connect = nodetest.Example

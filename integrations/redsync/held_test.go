@@ -24,8 +24,8 @@ func generated(value string) Option {
 	return WithGenValueFunc(func() (string, error) { return value, nil })
 }
 
-// Another mutex of the process finds a lock by its value, or by what the user has made it: it extends it by its own expiry,
-// and unlocks it.
+// Another mutex of the process finds a lock by its value, also by one of the user's: it extends it by its own expiry, and
+// unlocks it.
 func TestALockIsFoundByItsValue(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *redlocktest.Cluster, rs *Redsync) {
 		for _, opts := range [][]Option{nil, {generated(value("only here"))}} {
@@ -47,7 +47,8 @@ func TestALockIsFoundByItsValue(t *testing.T) {
 			assert.NotEmpty(t, c.Holder("x"))
 			time.Sleep(time.Minute)
 		}
-		require.ErrorContains(t, refusal(rs.NewMutex("x", WithValue("nobody's")).Unlock()), "hand on what Token of the mutex returns")
+		err := refusal(rs.NewMutex("x", WithValue("nobody's")).Unlock())
+		require.ErrorContains(t, err, "hand on what Token of the mutex returns")
 	})
 }
 
@@ -68,14 +69,6 @@ func TestALockIsFoundByItsTokenElsewhere(t *testing.T) {
 		require.NoError(t, success(with.Unlock()))
 		c.AssertFree()
 		require.ErrorIs(t, refusal(m.Unlock()), ErrLockAlreadyExpired)
-
-		// Its servers are asked, whatever the pools are.
-		require.NoError(t, m.Lock())
-		with = New(pools(redlocktest.New(t, nodes))...).NewMutex("x", WithValue(m.Token()))
-		require.NoError(t, success(with.Valid()))
-		require.NoError(t, success(with.Extend()))
-		require.NoError(t, success(with.Unlock()))
-		c.AssertFree()
 	})
 }
 
@@ -88,8 +81,7 @@ func TestAValueLikeAToken(t *testing.T) {
 		m := rs.NewMutex("x", WithValue(id))
 		for _, err := range []error{refusal(m.Unlock()), refusal(m.Extend()), refusal(m.Valid())} {
 			require.ErrorContains(t, err, "hand on what Token of the mutex returns")
-			require.NotErrorIs(t, err, ErrLockAlreadyExpired)
-			require.NotErrorAs(t, err, new(*ErrTaken))
+			requireNoVerdict(t, err)
 		}
 		require.NotEmpty(t, c.Holder("x"))
 	})
@@ -151,7 +143,7 @@ func TestOneOfTwoMutexesReleases(t *testing.T) {
 // A value that several locks have had names none of them, as a late release of the one would be that of the other.
 func TestAValueOfTwoLocksNamesNone(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *redlocktest.Cluster, rs *Redsync) {
-		same, ofTwoNames := value("same"), value("of two names")
+		same := value("same")
 		first := rs.NewMutex("x", generated(same))
 		require.NoError(t, first.Lock())
 		handed := rs.NewMutex("x", WithValue(same))
@@ -160,17 +152,11 @@ func TestAValueOfTwoLocksNamesNone(t *testing.T) {
 		require.NoError(t, second.Lock())
 		for _, err := range []error{refusal(handed.Unlock()), refusal(handed.Extend()), refusal(handed.Valid())} {
 			require.ErrorContains(t, err, "more than one lock of this process has had the value")
-			require.NotErrorAs(t, err, new(*ErrTaken))
-			require.NotErrorIs(t, err, ErrLockAlreadyExpired)
+			requireNoVerdict(t, err)
 		}
 		assert.Equal(t, second.Token(), c.Holder("x"))
 		require.NoError(t, success(rs.NewMutex("x", WithValue(second.Token())).Extend()))
 		require.NoError(t, success(second.Unlock()))
-
-		// Also of other names.
-		require.NoError(t, rs.NewMutex("a", generated(ofTwoNames)).Lock())
-		require.NoError(t, rs.NewMutex("b", generated(ofTwoNames)).Lock())
-		require.ErrorContains(t, refusal(rs.NewMutex("a", WithValue(ofTwoNames)).Unlock()), "more than one")
 		m := rs.NewMutex("c")
 		require.NoError(t, m.Lock())
 		require.NoError(t, rs.NewMutex("d", generated(m.Token())).Lock())

@@ -160,16 +160,6 @@ func TestARedlockIsOpenAsLongAsALockIsHeld(t *testing.T) {
 		time.Sleep(30 * time.Minute)
 		require.NoError(t, success(long.Unlock()))
 		c.AssertFree()
-
-		// What was not unlocked ends, and its mutex says so, even if the Redlock is gone.
-		require.NoError(t, m.Lock())
-		time.Sleep(5 * time.Minute)
-		require.Empty(t, redlocks(c))
-		require.ErrorIs(t, refusal(m.Unlock()), ErrLockAlreadyExpired)
-		require.NoError(t, m.Lock())
-		time.Sleep(5 * time.Minute)
-		requireTaken(t, refusal(m.Extend()), redlock.ErrLost)
-		requireTaken(t, refusal(m.Valid()), redlock.ErrExpired)
 	})
 }
 
@@ -226,23 +216,18 @@ func TestCallsWhileARedlockIsClosed(t *testing.T) {
 // Pools that cannot be used have each call fail, with an error that says what to do, and nothing else.
 func TestPoolsThatCannotBeUsed(t *testing.T) {
 	inPools(t, func(t *testing.T, c *redlocktest.Cluster) {
-		own := struct{ redis.Pool }{}
 		for says, all := range map[string][]redis.Pool{
 			"there is no pool":                nil,
 			"pool 0 is a <nil>":               {nil},
-			"pool 3 is a struct":              append(pools(c), own),
 			"pool 1: it is a cluster":         append(pools(c)[:1], &testPool{err: errors.New("it is a cluster")}),
 			"both named":                      append(pools(c), pools(c)[0]),
-			"give it the methods of redis.No": {own},
+			"give it the methods of redis.No": {struct{ redis.Pool }{}},
 		} {
 			m := New(all...).NewMutex("x", WithValue("0123456789abcdef0123456789abcdef"))
 			for _, err := range []error{m.Lock(), m.TryLock(), refusal(m.Unlock()), refusal(m.Extend()), refusal(m.Valid())} {
 				require.ErrorContains(t, err, "redsync: the pools of New cannot be used: ")
 				require.ErrorContains(t, err, says)
-				for _, busy := range []error{ErrFailed, ErrExtendFailed, ErrLockAlreadyExpired, redlock.ErrTaken, redlock.ErrLost} {
-					require.NotErrorIs(t, err, busy)
-				}
-				require.NotErrorAs(t, err, new(*ErrTaken))
+				requireNoVerdict(t, err)
 			}
 		}
 	})

@@ -87,8 +87,8 @@ func (r *referee) enough() bool {
 	return r.turns["redsync"] > 2 && r.turns["drop-in"] > 2
 }
 
-// A fleet may be changed over process by process: three of each kind take turns in two sections, on five servers of which
-// one after the other is killed and started again with its data.
+// A fleet may be changed over process by process: three of each kind take turns in two sections, on five servers. One
+// after the other of these is killed, and started again with its data.
 func TestAMixedFleetHasNoOverlap(t *testing.T) {
 	t.Parallel()
 	took := 5 * time.Minute

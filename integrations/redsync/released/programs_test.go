@@ -201,33 +201,3 @@ func sides(diff string) (was, is string) {
 	}
 	return was, is
 }
-
-// A program whose go.mod has the oldest redigo by its highest number does not compile, and is told the line that mends it.
-func TestAProgramWithTheOldRedigo(t *testing.T) {
-	t.Parallel()
-	c := newCopy(t, "example.com/program")
-	for module, dir := range map[string]string{
-		"redsync": "../", "goredis": "../../goredis", "redsync/redis/goredis/v8": "../redis/goredis/v8", "redsync/redis/goredis/v9": "../redis/goredis/v9",
-	} {
-		c.require("github.com/seed6c881748/redlock/integrations/"+module, dir)
-	}
-	c.write("main.go", `package main
-
-import "github.com/seed6c881748/redlock/integrations/redsync"
-
-func main() { _ = redsync.New() }
-`)
-	_, err := c.run("mod", "edit", "-require=github.com/gomodule/redigo@v2.0.0+incompatible")
-	require.NoError(t, err)
-	said, err := c.run("build", "-mod=mod", "-o", "program", ".")
-	require.Error(t, err)
-	require.Contains(t, said, "go_mod_edit_exclude_redigo_v2_0_0_incompatible")
-	require.NotContains(t, said, "too many errors")
-
-	line := "go mod edit -exclude=github.com/gomodule/redigo@v2.0.0+incompatible"
-	require.Contains(t, read(t, "..", "..", "..", "docs", "errors.md"), line)
-	_, err = c.run(strings.Fields(line)[1:]...)
-	require.NoError(t, err)
-	said, err = c.run("build", "-mod=mod", "-o", "program", ".")
-	require.NoError(t, err, said)
-}

@@ -37,15 +37,12 @@ import (
 	_ "github.com/redis/go-redis/v9"
 	_ "github.com/redis/rueidis"
 	_ "github.com/redis/rueidis/rueidiscompat"
+	_ "github.com/stvp/tempredis"
+	_ "golang.org/x/sync/errgroup"
 
 	_ "github.com/seed6c881748/redlock/integrations/redsync/redis/goredis/v8"
 	_ "github.com/seed6c881748/redlock/integrations/redsync/redis/goredis/v9"
-	_ "github.com/stvp/tempredis"
-	_ "golang.org/x/sync/errgroup"
 )
-
-// clients are those that redsync's tests are run with.
-var clients = []string{"redigo", "goredis", "goredis_v7", "goredis_v8", "goredis_v9", "rueidis"}
 
 const theirModule = "github.com/go-redsync/redsync/v4"
 
@@ -193,7 +190,7 @@ func judge(t *testing.T, names []string, outputs [][]byte) {
 		require.Equal(t, "PASS", m[1], "%s:\n%s", m[2], all)
 		passed[m[2]] = true
 	}
-	for _, client := range clients {
+	for _, client := range []string{"redigo", "goredis", "goredis_v7", "goredis_v8", "goredis_v9", "rueidis"} {
 		names = append(names, "TestRedsync/"+client)
 	}
 	for _, name := range names {
