@@ -3,13 +3,10 @@ package compat
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/stretchr/testify/assert"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/test/testkit"
@@ -31,19 +28,17 @@ const (
 // the lock, when it has got it and before it gives it back. So two in one section
 // at a time have had the lock at the same time.
 type referee struct {
-	mu       sync.Mutex
-	inside   map[string]string // By key, who.
-	turns    map[string]int    // By who, how many sections it has been in.
-	overlaps []string
+	t      *testing.T
+	mu     sync.Mutex
+	inside map[string]string // By key, who.
 }
 
 func (r *referee) enter(who string, keys []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.turns[who]++
 	for _, k := range keys {
 		if other, ok := r.inside[k]; ok {
-			r.overlaps = append(r.overlaps, fmt.Sprintf("%s has %s while %s has it", who, k, other))
+			r.t.Errorf("%s has %s while %s has it", who, k, other)
 		}
 		r.inside[k] = who
 	}
@@ -57,54 +52,17 @@ func (r *referee) leave(keys []string) {
 	}
 }
 
-// contender is a client with its name in reports.
-type contender struct {
-	kind
-	client client
-}
-
-// contenders connects every kind of client to the same servers.
-func contenders(t *testing.T, c *testcluster.Cluster) []contender {
-	t.Helper()
-	var all []contender
-	for _, k := range kinds {
-		all = append(all, contender{k, k.connect(t, c)})
-	}
-	return all
-}
-
-// contend has workers of all contenders take sections by turns, each as many as it is told,
-// and returns when all have had them.
-func contend(t *testing.T, all []contender, r *referee, keys []string, turns int) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	var workers sync.WaitGroup
-	for _, c := range all {
-		for range workersOfAKind {
-			workers.Go(func() {
-				for n := 0; n < turns && ctx.Err() == nil; n++ {
-					if err := turn(ctx, c, r, keys); err != nil && ctx.Err() == nil {
-						t.Errorf("%s: %v", c.name, err)
-						cancel()
-					}
-				}
-			})
-		}
-	}
-	workers.Wait()
-}
-
 // turn locks one of the keys, or all of them if the client can, and is in their sections. Every other time it extends.
-func turn(ctx context.Context, c contender, r *referee, keys []string) error {
-	if n := rand.N(len(keys) + 1); n < len(keys) || c.oneKey {
+func (r *referee) turn(ctx context.Context, who kind, c client) error {
+	keys := []string{"a", "b"}
+	if n := rand.N(len(keys) + 1); n < len(keys) || who.oneKey {
 		keys = keys[n%len(keys):][:1]
 	}
-	h, err := c.client.lock(ctx, keys)
+	h, err := c.lock(ctx, keys)
 	if err != nil {
 		return err
 	}
-	r.enter(c.name, keys)
+	r.enter(who.name, keys)
 	time.Sleep(section)
 	if rand.N(2) == 0 {
 		err = h.extend(ctx)
@@ -114,15 +72,30 @@ func turn(ctx context.Context, c contender, r *referee, keys []string) error {
 	return errors.Join(err, h.unlock(context.WithoutCancel(ctx)))
 }
 
+// All kinds of clients take sections by turns, each worker as many as it is told.
 func TestNoTwoLibrariesHoldAKeyAtOnce(t *testing.T) {
 	t.Parallel()
 	c := testcluster.RunServers(t, nodes)
-	all := contenders(t, c)
-	turns := testkit.Rounds(400, 40)
-	r := &referee{inside: map[string]string{}, turns: map[string]int{}}
-	contend(t, all, r, []string{"a", "b"}, turns)
-	assert.Empty(t, r.overlaps)
-	for _, k := range kinds {
-		assert.Equal(t, turns*workersOfAKind, r.turns[k.name], k.name)
+	clients := make([]client, len(kinds))
+	for i, k := range kinds {
+		clients[i] = k.connect(t, c)
 	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	r := &referee{t: t, inside: map[string]string{}}
+	var workers sync.WaitGroup
+	for i, k := range kinds {
+		for range workersOfAKind {
+			workers.Go(func() {
+				for range testkit.Rounds(400, 40) {
+					if err := r.turn(ctx, k, clients[i]); err != nil {
+						t.Errorf("%s: %v", k.name, err)
+						cancel() // The others fail by that, too.
+						return
+					}
+				}
+			})
+		}
+	}
+	workers.Wait()
 }
