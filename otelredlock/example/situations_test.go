@@ -300,23 +300,12 @@ var situations = map[string]situation{
 		s.with(s.nodes[:1], losingData)
 		s.pass(6 * time.Minute)
 	}},
-	"most nodes are down, and nobody locks": {away: most, play: func(s *scene) {
-		require.NoError(s.t, s.do("x", time.Second))
-		s.with(s.most(), (*testcluster.Node).Stop)
-		s.pass(6 * time.Minute)
-	}},
 	"most nodes are down, and somebody asks once in five minutes": {away: most, play: func(s *scene) {
 		s.every(5*time.Minute, func() { _ = s.do("x", time.Second) })
 		s.pass(time.Minute)
 		s.with(s.most(), (*testcluster.Node).Stop)
 		s.pass(15 * time.Minute)
 	}, fires: []string{"NoQuorum"}},
-	"most nodes answer too late": {away: most, play: func(s *scene) {
-		s.every(10*time.Second, func() { _ = s.do("x", 0) })
-		s.pass(time.Minute)
-		s.with(s.most(), tooLate)
-		s.pass(6 * time.Minute)
-	}, fires: []string{"NoQuorum", "SlowNode"}},
 	"all nodes stand still for three seconds": {telling: true, play: func(s *scene) {
 		s.every(time.Second, func() { _, _ = s.TryLock(s.ctx, []string{"x"}, time.Second) })
 		s.every(5*time.Minute, func() { _ = s.do("y", 0) })
