@@ -220,10 +220,6 @@ lua: ## write docs/generated/scripts, the scripts with quarantine, after a chang
 snippets: ## compile and run the Go of the READMEs and docs/, check their links and lines
 	$(GO) test -count=1 -timeout $(TIMEOUT) ./test/repository
 
-.PHONY: pictures
-pictures: ## draw the picture of the READMEs again
-	$(GO) run ./docs/pictures docs/pictures
-
 .PHONY: sim
 sim: ## a short simulation, and the searches over the rules of a node and of rounds
 	@mkdir -p $(BUILD)
@@ -333,11 +329,6 @@ chaos-fresh: tools ## make chaos RUNS=16 times, with seeds that no run has had, 
 		echo "make chaos COURSE=$(COURSE) TIME=$(TIME) SEED=$$seed: $$says" | tee -a "$${GITHUB_STEP_SUMMARY:-/dev/null}"; \
 		[ $$says = FAILED ] || rm -rf '$(OUT)'/$$seed; \
 	done; [ -z "$$failed" ] || { echo "FAILED: seeds$$failed"; exit 1; }
-
-.PHONY: explain
-explain: TIME = 1m
-explain: ## what is done with the locks on your servers for TIME=1m: NODES="redis://a:6379 redis://b:6379"; QUIET=1: what is wrong
-	@cd proof && NODES='$(NODES)' $(GO) run ./trace/explain -time $(TIME) $(if $(QUIET),-quiet) $(if $(PREFIX),-prefix '$(PREFIX)')
 
 # Each library has TIME for each of eight groups of faults: with 30s it is 22 minutes.
 .PHONY: peers

@@ -111,7 +111,7 @@ func (k *keys) set(name, value string, options []string, script bool) {
 	case strings.Contains(name, counters):
 		k.count(name, number(value))
 	case strings.Contains(name, own):
-	case x == nil && (life <= 0 || !free && !script || !strings.HasPrefix(name, k.prefix)):
+	case x == nil && (life <= 0 || !free && !script):
 	case !known:
 		k.other([]string{name})
 	default:

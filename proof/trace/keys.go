@@ -15,10 +15,9 @@ import (
 // A command is carried out at an instant between the stamps of the line before it and of its own. Whether a key has
 // expired by then may not be known; then the key is read, and so is one that was not seen before.
 type keys struct {
-	db     int
-	prefix string              // Of the names that are followed.
-	step   func(history.Event) // Is told of each step.
-	read   func(name string)   // Has a key read: found gets what it is.
+	db   int
+	step func(history.Event) // Is told of each step.
+	read func(name string)   // Has a key read: found gets what it is.
 
 	all    map[string]*key
 	counts map[string]int64 // The counters of fences, by the keys of their locks, as far as they are known.
@@ -43,7 +42,6 @@ func newKeys(step func(history.Event), read func(name string)) keys {
 type key struct {
 	known    bool
 	asked    bool   // It is being read.
-	refused  bool   // The server once did not let it be read.
 	holder   string // The digest of its value; "": there is none.
 	owner    string // The label in its value.
 	granted  int    // The request that gave it to the holder.
@@ -250,18 +248,11 @@ func (k *keys) found(name string, value *string, left int64) {
 // exact is by how much the end of a key may differ from what PTTL says, in whole ms.
 const exact = 2 * ms
 
-// sweep tells which keys have expired, and forgets names, should there be very many.
+// sweep tells which keys have expired.
 func (k *keys) sweep() {
-	if len(k.counts) > 100_000 {
-		clear(k.counts)
-	}
 	for name, x := range k.all {
 		if x.known && x.holder != "" && k.is(x) == absent {
 			k.expired(name, x)
-		}
-		if len(k.all) > 50_000 && k.is(x) == absent {
-			delete(k.all, name)
-			delete(k.counts, name)
 		}
 	}
 }

@@ -223,27 +223,6 @@ func TestGap(t *testing.T) {
 	s.says(t, "found a")
 }
 
-// Only names that begin with the prefix are followed.
-func TestPrefix(t *testing.T) {
-	s := newScene()
-	s.prefix = "orders:"
-	s.does(1010, "SET a x NX PX 100")
-	s.does(1010, "SET orders:a x NX PX 100")
-	s.says(t, "asked orders:a x 100")
-}
-
-// Names that nobody has are forgotten, should there be very many.
-func TestNamesAreForgotten(t *testing.T) {
-	s := newScene()
-	for i := range 50_010 {
-		name := fmt.Sprint("a", i)
-		s.all[name], s.counts[name] = &key{known: true}, 1
-	}
-	s.sweep()
-	require.Len(t, s.all, 50_000)
-	require.Len(t, s.counts, 50_000)
-}
-
 // A release close to the end is one, although the key may have expired by then.
 func TestReleaseCloseToTheEnd(t *testing.T) {
 	s := granted(t)

@@ -11,9 +11,7 @@ import (
 	"fmt"
 	"net"
 	"regexp"
-	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -30,11 +28,8 @@ const (
 	again  = 20 * time.Millisecond
 	seldom = time.Second
 	limit  = 2 * time.Second
-	// behind is how many lines may wait to be read. Who reads more slowly gives up the connection: otherwise the server's
-	// buffer would grow.
+	// behind is how many lines may wait to be read.
 	behind = 1 << 16
-	// bytes is how long they may be together.
-	bytes = 64 << 20
 	// atOnce is how many keys are read at a time.
 	atOnce = 1000
 	// tardy is how long no server takes to answer that runs.
@@ -45,10 +40,8 @@ const (
 
 // A Watcher follows servers.
 type Watcher struct {
-	// Nodes are URLs: redis://user:password@host:port/0, or rediss.
+	// Nodes are addresses.
 	Nodes []string
-	// Prefix is what the names of keys begin with that are followed.
-	Prefix string
 	// Now is the time by which steps are stamped, in ns.
 	Now func() int64
 	// Step is told of each step, one at a time.
@@ -61,11 +54,10 @@ type Watcher struct {
 // be reached, or does not allow MONITOR, that is told as a gap.
 func (w *Watcher) Watch(ctx context.Context) {
 	var all sync.WaitGroup
-	for i, url := range w.Nodes {
+	for i, addr := range w.Nodes {
 		all.Go(func() {
-			n := &node{Watcher: w, number: i, url: url, nonce: rand.Text() + `"\`} // A server that does not escape that is seen.
+			n := &node{Watcher: w, number: i, addr: addr, nonce: rand.Text() + `"\`} // A server that does not escape that is seen.
 			n.keys = newKeys(n.tell, n.read)
-			n.prefix = w.Prefix
 			n.watch(ctx)
 		})
 	}
@@ -77,7 +69,7 @@ type node struct {
 	*Watcher
 	keys
 	number  int
-	url     string
+	addr    string
 	nonce   string // Is in its pings, so that they are known.
 	gap     string // Why nothing is seen, as it was told; "": something is.
 	monitor redis.Conn
@@ -88,7 +80,6 @@ type node struct {
 	reading int         // How many are being read.
 	asked   chan string // What the reader was asked: names of keys, "" for pings.
 	answers chan answer
-	waiting atomic.Int64 // Of the lines that were not taken yet: bytes.
 
 	got        int64 // When this line was.
 	ping, seen int64 // When the last ping that was seen was sent, and its stamp.
@@ -118,9 +109,6 @@ func (n *node) watch(ctx context.Context) {
 		if n.gap != err.Error() {
 			n.gap = err.Error()
 			n.Told(history.Event{At: n.got, Op: history.StepGap, Node: &n.number, Detail: n.gap})
-		}
-		if errors.Is(err, errLine) {
-			return // It will not be another server.
 		}
 		select {
 		case <-ctx.Done():
@@ -159,12 +147,8 @@ var runID = regexp.MustCompile(`run_id:([0-9a-f]+)`)
 // connect begins to follow the server. The keys that somebody had are read.
 func (n *node) connect(ctx context.Context) error {
 	n.monitor, n.reader, n.client, n.sent, n.wanted, n.reading, n.pinged = nil, nil, "", nil, nil, 0, 0
-	dial := func() (c redis.Conn, err error) {
-		c, err = redis.DialURLContext(ctx, n.url, redis.DialConnectTimeout(limit), redis.DialReadTimeout(limit), redis.DialWriteTimeout(limit))
-		if err != nil && strings.HasPrefix(err.Error(), "invalid") {
-			err = errors.New("its URL is none") // redigo says what is in it.
-		}
-		return c, err
+	dial := func() (redis.Conn, error) {
+		return redis.DialContext(ctx, "tcp", n.addr, redis.DialConnectTimeout(limit), redis.DialReadTimeout(limit), redis.DialWriteTimeout(limit))
 	}
 	var err error
 	if n.monitor, err = dial(); err != nil {
@@ -183,9 +167,6 @@ func (n *node) connect(ctx context.Context) error {
 	info, err := redis.String(n.reader.Do("INFO"))
 	if err != nil {
 		return err
-	}
-	if strings.Contains(info, "role:slave") {
-		return errors.New("it is a replica, whose MONITOR does not show what its master does")
 	}
 	n.gap = ""
 	e := history.Event{At: n.Now(), Op: history.StepWatch, Node: &n.number}
@@ -230,25 +211,17 @@ func receive(c redis.Conn, asked <-chan string, answers chan<- answer) {
 // A stamped line is one that came at a time.
 type stamped struct {
 	line
-	got  int64
-	size int64
-	err  error
+	got int64
+	err error
 }
-
-var errBehind = errors.New("it was read too slowly, and the connection was given up")
 
 // hear reads the lines of MONITOR.
 func (n *node) hear(c redis.Conn, lines chan<- stamped) {
-	defer close(lines)
 	for {
 		text, err := redis.String(redis.ReceiveWithTimeout(c, 0))
-		s := stamped{got: n.Now(), err: err, size: int64(len(text))}
+		s := stamped{got: n.Now(), err: err}
 		if err == nil {
 			s.line, s.err = parse(text)
-		}
-		if n.waiting.Add(s.size) > bytes || len(lines) == cap(lines) {
-			_ = c.Close()
-			return
 		}
 		lines <- s
 		if s.err != nil {
@@ -261,7 +234,6 @@ func (n *node) hear(c redis.Conn, lines chan<- stamped) {
 // follow takes lines until the context ends, and then those before a last ping; or until the connection ends.
 func (n *node) follow(ctx context.Context) error {
 	lines := make(chan stamped, behind)
-	n.waiting.Store(0)
 	go n.hear(n.monitor, lines)
 	defer close(n.asked)
 	ticks := time.NewTicker(pinged)
@@ -270,15 +242,11 @@ func (n *node) follow(ctx context.Context) error {
 	var late <-chan time.Time
 	for {
 		select {
-		case s, ok := <-lines:
-			if !ok {
-				return errBehind
-			}
+		case s := <-lines:
 			if s.err != nil {
 				return s.err
 			}
 			n.got = s.got
-			n.waiting.Add(-s.size)
 			if err := n.take(s.line); err != nil {
 				return err
 			}
@@ -366,12 +334,8 @@ func (n *node) took() error {
 				n.more()
 				return nil
 			}
-			if x := n.all[a.name]; x != nil { // It is tried again when it is used next, as a server without memory refuses, too.
+			if x := n.all[a.name]; x != nil { // A server without memory has refused it. It is tried again when it is used next.
 				x.asked = false
-				if !x.refused {
-					x.refused = true
-					n.Told(history.Event{At: n.got, Op: history.StepAsked, Node: &n.number, Resources: []string{a.name}, Detail: "it may not be read"})
-				}
 			}
 		case <-time.After(limit):
 			return errors.New("a key was not read in time")

@@ -142,7 +142,7 @@ func (r *run) watch() {
 		}
 	}}
 	for _, n := range r.nodes {
-		w.Nodes = append(w.Nodes, "redis://"+n.DirectAddr())
+		w.Nodes = append(w.Nodes, n.DirectAddr())
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	over := make(chan struct{})
