@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -158,6 +157,30 @@ func requireStallsTold(t *testing.T, events []history.Event) {
 	}
 }
 
+// requireFaultsSeen sees that faults of nodes do something: the trace shows what.
+func requireFaultsSeen(t *testing.T, events []history.Event) {
+	t.Helper()
+	does := map[string]string{
+		"kill": history.StepWatch, history.Empty: history.StepWatch, history.Stale: history.StepWatch, "rolling": history.StepWatch,
+		"clock": history.StepSet,
+	}
+	seen := 0
+	for _, f := range events {
+		step := does[f.Fault]
+		if f.Kind != history.FaultBegin || step == "" || f.Node == nil {
+			continue
+		}
+		if strings.HasPrefix(f.Detail, "flush") {
+			step = history.StepWiped
+		}
+		seen++
+		require.True(t, slices.ContainsFunc(events, func(e history.Event) bool {
+			return e.Op == step && *e.Node == *f.Node && e.At > f.At-int64(time.Second) && e.At < f.At+int64(10*time.Second)
+		}), f.Detail)
+	}
+	require.Positive(t, seen)
+}
+
 // The page for people names all faults.
 func TestDocumentNamesEverything(t *testing.T) {
 	page, err := os.ReadFile("../../docs/reliability.md")
@@ -183,22 +206,6 @@ func TestThePageOfTheKeptHistory(t *testing.T) {
 	for _, rule := range v.Rules {
 		require.Contains(t, string(page), rule.Rule)
 	}
-}
-
-// A server that does not load what steps its clock would run on, with a clock that is right.
-func TestClocksAreNotSteppedFromAFolderThatCannotBeNamed(t *testing.T) {
-	t.Setenv("TMPDIR", "/tmp/a b")
-	require.Error(t, course.HasClocks())
-}
-
-func TestMisplacedArgumentIsRefused(t *testing.T) {
-	for _, args := range [][]string{{"y"}, {"-time", "1m", "y", "-seed", "3"}} {
-		_, err := parse(args)
-		require.ErrorContains(t, err, `"y"`)
-	}
-	f, err := parse([]string{"-seed", "3"})
-	require.NoError(t, err)
-	require.Equal(t, uint64(3), f.seed)
 }
 
 func TestConcludeLeavesAPageAndAVerdict(t *testing.T) {
@@ -252,23 +259,4 @@ func TestWhatARunHasShown(t *testing.T) {
 	err := told("all", "2m0s", true, 0)
 	require.ErrorIs(t, err, errUntried)
 	require.ErrorContains(t, err, "waiters")
-}
-
-func TestSumOfARun(t *testing.T) {
-	s := sum([]history.Event{
-		{Kind: history.Return, Op: history.OpLock, OK: true},
-		{Kind: history.Return, Op: history.OpTryLock, Outcome: history.OutcomeTaken},
-		{Kind: history.Return, Op: history.OpUnlock, Err: errors.New("odd").Error()},
-		{Kind: history.FaultBegin, Fault: plan.Kill},
-		{Kind: history.FaultEnd, Fault: plan.Kill},
-		{Kind: history.FaultBegin, Fault: history.Stall, Client: "c1"},
-		{Kind: history.Read, OK: true},
-		{Kind: history.Write, OK: true},
-		{Kind: history.Write},
-	})
-	var b strings.Builder
-	s.print(&b)
-	require.Contains(t, b.String(), "lock: ok 1, trylock: taken 1, unlock: odd 1, write: ok 1, write: refused 1")
-	require.Equal(t, 1, s.calls[writes])
-	require.Contains(t, b.String(), "faults: kill 1")
 }

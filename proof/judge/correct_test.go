@@ -11,26 +11,12 @@ import (
 // These histories are odd, and correct. Each has the rules that must have looked at something.
 var correct = []tale{
 	{"the first in line is told of a release", []string{"next in line"}, func(s *story) { s.releases("c2", "c3") }},
-	{"half of those in line hear late, of nodes that are slow", []string{"next in line", "bounds"}, func(s *story) {
-		s.header.DriftLeast = 0 // Nobody knows it.
-		s.header.Settings = map[string]string{"node timeout": "250ms"}
-		s.tries("c3", 0, 50, 1)
-		s.hearLate()
-	}},
 	{"nodes that were not seen, or have lost it, may have had a lock", []string{"support"}, func(s *story) {
 		s.header.Nodes = 5
 		s.strikes(history.Empty, 1, 100, 200)
 		n := s.lock("c1", 0, 150, 1, "a")
 		s.grants("c1", n, 2, 0)
 		s.node(history.StepGap, "c1", n, 3, 0, 3)
-	}},
-	{"a lock on two nodes of three, which are its client's, of five", nil, func(s *story) {
-		s.header.Nodes = 5
-		s.add(history.Event{Kind: history.Up, Client: "c1", Set: []int{0, 1, 2}})
-		n := s.lock("c1", 0, 5, 1, "a")
-		s.grants("c1", n, 3, 0, 1)
-		s.unlock("c1", n, 50, 55)
-		s.deletes("c1", n, 53, 0, 1)
 	}},
 	{"what is locked without quarantine is lost with a node's data", []string{"overlap"}, func(s *story) {
 		s.header.MaxTTL, s.header.Bare = ms(1000), []string{"a"}
@@ -55,37 +41,6 @@ var correct = []tale{
 		n := s.held(history.Event{})
 		s.lost(n, 1000)
 	}},
-	{"somebody else's key is in the way on a node of a kept lock, and is gone by the time of two looks", nil, func(s *story) {
-		s.stays(4500)
-		n := s.ask("c2", 5400, "a")
-		s.grants("c2", n, 5402, 1)
-		s.back("c2", n, 5502, history.Event{Outcome: history.OutcomeTaken})
-		s.deletes("c2", n, 5504, 1)
-	}},
-	{"a client that reaches no node does not bring back a kept lock's key, nor does one whose lock is over", nil, func(s *story) {
-		s.stays(4500)
-		s.fault("netns", "c1", nobody, 4000, 6050)
-	}},
-	{"somebody who waits is in the way of a kept lock's key on a node", nil, func(s *story) {
-		s.stays(4500)
-		w := s.ask("c2", 4000, "a")
-		s.wait("c2", w, 4010)
-		s.got("c2", w, 6110, 7100, 2)
-		s.grants("c2", w, 6108, 0, 1, 2)
-		s.unlock("c2", w, 6200, 6205)
-		s.deletes("c2", w, 6203, 0, 1, 2)
-	}},
-	{"a kept lock is lost while the servers do not run", nil, func(s *story) {
-		n := s.held(history.Event{})
-		s.grants("c1", n, 2, 0, 1, 2)
-		s.late(300, 900)
-		s.lost(n, 1000)
-	}},
-	{"a kept lock is lost to another process, which releases it", nil, func(s *story) {
-		n := s.held(history.Event{})
-		s.release("c3", "c1", n, 300, 305, "")
-		s.lost(n, 600)
-	}},
 	{"who waits has given up, is dead, or nobody hears", nil, func(s *story) {
 		n, w := s.inLine()
 		s.wait("c3", s.ask("c3", 10, "a"), 15)
@@ -99,30 +54,9 @@ var correct = []tale{
 		s.unlock("c1", n, 2500, 2505)
 		s.got("c2", w, 4000, 4900, 3)
 	}},
-	{"a process is frozen with a vote that others need", nil, func(s *story) {
-		n, w := s.inLine()
-		s.unlock("c1", n, 500, 505)
-		s.freeze("c3", 510, 1500)
-		s.got("c2", w, 1700, 2600, 2)
-	}},
-	{"an Unlock of Do, which does not say that keys are gone", nil, func(s *story) {
-		n := s.lock("c1", 0, 5, 1, "a")
-		c := s.begin("c1", history.OpUnlock, 500, history.Event{Lock: n, Detail: history.ByDo})
-		s.back("c1", c, 750, history.Event{OK: true})
-		s.grants("c1", n, 2, 0, 1, 2)
-		s.deletes("c1", n, 760, 0, 1, 2)
-	}},
 	{"the next one has it right after Until", []string{"overlap"}, func(s *story) {
 		s.lock("c1", 0, 5, 1, "a")
 		s.lock("c2", 990, 999, 2, "a")
-	}},
-	{"a return is written after Until, and somebody else has the lock then", []string{"overlap"}, func(s *story) {
-		n := s.ask("c1", 0, "a")
-		s.freeze("c1", 10, 2000)
-		s.got("c1", n, 2001, 999, 1)
-		s.section("c2", s.lock("c2", 1000, 1005, 2, "a"), "a", 1010, 0)
-		s.operate(history.Write, "c1", n, "a", 2002, 2003, 1, false)
-		s.on("c1", history.OpUnlock, n, 2004, 2010, history.OutcomeLost)
 	}},
 	{"a holder stands still, and is succeeded", []string{"loss signal", "register"}, func(s *story) {
 		n := s.held(history.Event{})
@@ -142,11 +76,6 @@ var correct = []tale{
 		s.lost(n, 1130)
 		s.back("c1", call, 1230, history.Event{Outcome: history.OutcomeNoQuorum})
 	}},
-	{"a lock is kept from its end on", []string{"loss signal"}, func(s *story) {
-		n := s.lock("c1", 0, 900, 1, "a")
-		s.keep("c1", n, 1030)
-		s.lost(n, 1075)
-	}},
 	{"calls return at the limit", []string{"validity"}, func(s *story) {
 		s.lock("c1", 0, 1049, 1, "a")
 		s.stall("c1", 2990, 3100)
@@ -165,13 +94,6 @@ var correct = []tale{
 		s.enter("c2", kept, 7000)
 		s.unlock("c2", kept, 7001, 7002)
 	}},
-	{"a call that waits for no more than a quorum", []string{"bounds"}, func(s *story) {
-		n := s.lock("c1", 0, 6, 0, "b")
-		s.votes(n, 250, 4, 6, 250)
-		s.stall("c1", 1005, 1100)
-		n = s.lock("c1", 1000, 1150, 0, "b")
-		s.votes(n, 1250, 1004, 1006, 1250)
-	}},
 	{"votes of an attempt that was given up, after which another one got the lock", []string{"bounds"}, func(s *story) {
 		n := s.lock("c1", 0, 6, 0, "b")
 		s.votes(n, 250, 4, 6, 250)
@@ -179,66 +101,11 @@ var correct = []tale{
 		s.got("c1", n, 1400, 2299, 0) // It was begun at 1300.
 		s.votes(n, 1320, 1004, 1320, 1320)
 	}},
-	{"a hold that its holder ends, and another one", []string{"loss signal"}, func(s *story) {
-		n := s.held(history.Event{})
-		s.stops(n, 300, 999)
-		s.extend("c1", n, 700, 705, 1699)
-		s.keep("c1", n, 710)
-		s.stops(n, 1600, 1699)
-	}},
-	{"a call is late while another process does not run", []string{"bounds"}, func(s *story) {
-		n := s.begin("c1", history.OpTryLock, 0, history.Event{Resources: []string{"a"}, Bound: ms(500)})
-		s.stall("c2", 300, 400)
-		s.back("c1", n, 640, history.Event{Outcome: history.OutcomeNoQuorum})
-	}},
-	{"a min hold that is over when its process goes on", []string{"support"}, func(s *story) {
-		n := s.begin("c1", history.OpLock, 0, history.Event{Resources: []string{"a"}, TTL: ms(1000), MinHold: ms(300)})
-		s.freeze("c1", 10, 400)
-		s.got("c1", n, 401, 998, 1)
-		s.grants("c1", n, 3, 0, 1, 2)
-		s.unlock("c1", n, 402, 410)
-		s.deletes("c1", n, 405, 0, 1, 2)
-	}},
-	{"a call whose first attempt left no more than the min hold", []string{"bounds"}, func(s *story) {
-		n := s.begin("c1", history.OpLock, 0, history.Event{Resources: []string{"b"}, TTL: ms(1000), MinHold: ms(500), Bound: ms(2000)})
-		s.got("c1", n, 800, 1795, 0)
-		s.votes(n, 760, 510, 520, 760)
-	}},
-	{"an extension that nodes with slow clocks need not follow", []string{"support"}, func(s *story) {
-		s.header.Drift = 0.01
-		n := s.ask("c1", 0, "a")
-		s.got("c1", n, 5, 987, 1)
-		s.grants("c1", n, 3, 0, 1, 2)
-		call := s.begin("c1", history.OpExtend, 500, history.Event{Lock: n, TTL: ms(508)})
-		s.back("c1", call, 505, history.Event{OK: true, Until: ms(1000)})
-		s.node(history.StepExtend, "c1", n, 503, 508, 1)
-		s.unlock("c1", n, 600, 605)
-		s.deletes("c1", n, 603, 0, 1, 2)
-	}},
-	{"an extension by a longer ttl", []string{"validity"}, func(s *story) {
-		n := s.lock("c1", 0, 5, 1, "a")
-		call := s.begin("c1", history.OpExtend, 10, history.Event{Lock: n, TTL: ms(5000)})
-		s.back("c1", call, 15, history.Event{OK: true, Until: ms(5009)})
-		s.extend("c1", n, 20, 25, 5009) // It does not shorten.
-		s.enter("c1", n, 4000)
-	}},
-	{"clocks that differ by a little", []string{"release outcome", "validity"}, func(s *story) {
-		s.header.OverlapSlack = ms(10)
-		s.unlock("c1", s.lock("c1", 0, 5, 1, "a"), 1005, 1010)
-		s.extend("c2", s.lock("c2", 2000, 2005, 2, "a"), 3005, 3010, 4004)
-	}},
 	{"an Unlock that never returns", []string{"overlap"}, func(s *story) {
 		n := s.lock("c1", 0, 5, 1, "a")
 		s.begin("c1", history.OpUnlock, 10, history.Event{Lock: n})
 		s.dies("c1", 11)
 		s.lock("c2", 20, 30, 2, "a")
-	}},
-	{"a Release that fails, and its holder extends", nil, func(s *story) {
-		n := s.lock("c1", 0, 5, 1, "a")
-		s.release("c3", "c1", n, 10, 20, history.OutcomeNoQuorum)
-		s.extend("c1", n, 30, 35, 1029)
-		s.release("c3", "c1", n, 40, 45, "")
-		s.lock("c2", 42, 50, 2, "a")
 	}},
 	{"locks that are lost early, for a reason", []string{"early loss"}, func(s *story) {
 		released := s.lock("c1", 0, 5, 1, "a")
@@ -256,19 +123,6 @@ var correct = []tale{
 		late := s.lock("c2", 4000, 4005, 5, "a")
 		s.on("c2", history.OpUnlock, late, 4990, 5000, history.OutcomeLost)
 	}},
-	{"a hold ends, and its lock goes on", []string{"loss signal"}, func(s *story) {
-		n := s.held(history.Event{})
-		s.add(history.Event{
-			At: ms(500), Kind: history.Lost, Client: "c1", Lock: n, Until: ms(999), Outcome: history.OutcomeCancelled,
-		})
-		s.unlock("c1", n, 510, 515)
-	}},
-	{"a kept lock whose extensions nobody wrote", nil, func(s *story) {
-		n := s.held(history.Event{})
-		s.unlock("c1", n, 5000, 5005)
-		s.keep("c2", s.lock("c2", 6000, 6005, 2, "a"), 6006)
-		s.dies("c2", 7500)
-	}},
 	{"waiters that go in order", []string{"waiters"}, func(s *story) {
 		has := s.lock("c2", 0, 5, 1, "a")
 		s.extend("c2", has, 900, 905, 1899)
@@ -285,33 +139,6 @@ var correct = []tale{
 			s.unlock("c1", n, at+10, at+12)
 		}
 		s.back("c1", line[2], 1300, history.Event{Outcome: history.OutcomeCancelled})
-	}},
-	{"a call for several resources holds up a waiter", nil, func(s *story) {
-		both := s.ask("c1", 6, "a", "b")
-		s.wait("c1", both, 7)
-		s.overtaken()
-		s.back("c1", both, 970, history.Event{Outcome: history.OutcomeTaken})
-		s.wait("c3", s.ask("c3", 980, "a"), 981)
-		s.dies("c3", 990)
-	}},
-	{"a waiter whose nodes do not answer", nil, func(s *story) {
-		s.strikes("hole", 0, 500, 600)
-		s.strikes("hole", 1, 500, 600)
-		s.overtaken()
-	}},
-	{"a waiter that polls", nil, func(s *story) {
-		first := s.overtaken()
-		for i := range s.events {
-			s.events[i].Polls = s.events[i].Kind == history.Call && s.events[i].Client == "c1" && s.events[i].Call == first
-		}
-	}},
-	{"waiters of several processes", nil, func(s *story) {
-		first := s.overtaken()
-		for i := range s.events {
-			if e := &s.events[i]; e.Client == "c1" && e.Call == first {
-				e.Client = "c3"
-			}
-		}
 	}},
 	{"a process that was killed, and its successor", []string{"bounds"}, func(s *story) {
 		s.begin("c1", history.OpTryLock, 0, history.Event{Resources: []string{"a"}, TTL: ms(1000), Bound: ms(500)})
@@ -344,16 +171,6 @@ var correct = []tale{
 		s.permit("c3", "1", 430, 432, 500)
 		s.permit("c3", "0", 435, 437, 501)
 	}},
-	{"a process is killed, and somebody says so when its max hold is over", nil, func(s *story) {
-		n := s.with("c1", 0, 5, 999, 1, history.Event{Resources: []string{"a"}, MaxHold: ms(500)})
-		s.keep("c1", n, 6)
-		s.add(history.Event{At: ms(400), Kind: history.FaultBegin, Fault: "crash", Client: "c1"})
-		s.dies("c1", 700)
-	}},
-	{"a set grows by a node", []string{"sets"}, func(s *story) {
-		s.add(history.Event{Kind: history.Up, Client: "c1"})
-		s.add(history.Event{At: ms(5), Kind: history.Sets, Client: "c1", OK: true, Err: "c2 also has d"})
-	}},
 	{"a turn", []string{"turns", "support", "fence order", "validity", "release outcome", "released", "keys left"}, func(s *story) {
 		calls := s.passes(20, 30, 55) // The nodes granted it at 5 at the latest.
 		s.begins(calls[0])
@@ -363,12 +180,6 @@ var correct = []tale{
 		s.deletes("c1", calls[0], 503, 0, 1, 2)
 		s.follows(510, 10)
 	}},
-	{"a handle that is over, and calls on it", []string{"turns"}, func(s *story) {
-		n := s.passes(20)[0]
-		s.on("c1", history.OpExtend, n, 30, 31, history.OutcomeLost)
-		s.unlock("c1", n, 32, 32)
-		s.release("c2", "c1", n, 33, 33, history.OutcomeNoQuorum)
-	}},
 	{"an extension that is under way when the lock is passed on", []string{"turns", "validity"}, func(s *story) {
 		calls := s.passes(20)
 		n := s.begin("c1", history.OpExtend, 10, history.Event{Lock: calls[0], TTL: ms(1000)})
@@ -376,13 +187,6 @@ var correct = []tale{
 		s.enter("c1", calls[1], 1005) // By then its end has moved.
 		s.extend("c1", calls[1], 1007, 1008, 1500)
 		s.events[len(s.events)-2].TTL = ms(490)
-	}},
-	{"a process that dies with a lock that it has passed on", []string{"turns", "released"}, func(s *story) {
-		n := s.passes(20)[1]
-		s.begins(1)
-		s.unlock("c1", n, 100, 101)
-		s.dies("c1", 105)
-		s.follows(1100, 10)
 	}},
 	{"processes that take turns", []string{"turns"}, func(s *story) { s.takesTurns("c2") }},
 }

@@ -129,25 +129,6 @@ func (s *story) releases(first, second string) {
 	}
 }
 
-// hearLate has c2 get what c1 releases 100 ms later.
-func (s *story) hearLate() {
-	for i := range int64(20) {
-		at := 2000 * i
-		n := s.lock("c1", at, at+5, 2*i+1, "a")
-		w := s.ask("c2", at+10, "a")
-		s.wait("c2", w, at+15)
-		s.unlock("c1", n, at+500, at+505)
-		s.got("c2", w, at+600, at+1500, 2*i+2)
-		s.unlock("c2", w, at+610, at+615)
-	}
-}
-
-// tries is a call of TryLock that got b until 900 ms after it began.
-func (s *story) tries(client string, from, to, fence int64) {
-	n := s.begin(client, history.OpTryLock, from, history.Event{Resources: []string{"b"}, TTL: ms(1000), Bound: ms(to)})
-	s.got(client, n, to, from+900, fence)
-}
-
 // votes are those on a call of c1, and when they came; the last node gave none.
 func (s *story) votes(call int, at int64, came ...int64) {
 	e := history.Event{At: ms(at), Kind: history.Votes, Client: "c1", Call: call}
@@ -276,22 +257,12 @@ func (s *story) deletes(client string, lock int, at int64, nodes ...int) {
 	s.node(history.StepRelease, client, lock, at, 0, nodes...)
 }
 
-// late is an answer of a server that took so long.
-func (s *story) late(from, to int64) {
-	s.add(history.Event{From: ms(from), At: ms(to), Kind: history.Step, Op: history.StepLate, Node: new(int)})
-}
-
 func (s *story) enter(client string, lock int, at int64) {
 	s.add(history.Event{At: ms(at), Kind: history.Enter, Client: client, Lock: lock})
 }
 
 func (s *story) dies(client string, at int64) {
 	s.add(history.Event{At: ms(at), Kind: history.Down, Client: client, Err: "killed"})
-}
-
-// quits has the process end by itself.
-func (s *story) quits(client string, at int64) {
-	s.add(history.Event{At: ms(at), Kind: history.Down, Client: client})
 }
 
 // told returns the whole history.
@@ -422,14 +393,5 @@ func (s *story) takesTurns(next string) {
 		s.unlock(next, calls[next], at+400, at+402)
 		s.takes(other, calls[other], calls[other], at+405, at+1300, fence+3)
 		s.unlock(other, calls[other], at+410, at+412)
-	}
-}
-
-// refence gives the lock with that fence another one.
-func (s *story) refence(from, to int64) {
-	for i := range s.events {
-		if s.events[i].Kind == history.Return && s.events[i].Fence == from {
-			s.events[i].Fence = to
-		}
 	}
 }
