@@ -25,7 +25,7 @@ NESTED := $(patsubst ./%/go.mod,%,$(shell find . -mindepth 2 -name go.mod -not -
 
 # Modules that nobody imports or installs. Their lint, like the last platform, is for make nightly: compiling what they depend
 # on takes longer than a change should wait.
-INTERNAL := bench bench/etcd compat proof test/repository/publish
+INTERNAL := bench compat proof test/repository/publish
 
 # What make check does besides make cover, one after the other: each has as much at a time as there are cores.
 CHECKS := test-race fmt-check vet lint matrix-short tidy-check deps-check cross nested snippets api-diff bench-smoke quickstart mutants-short

@@ -20,7 +20,7 @@ type (
 // compared are the libraries that are compared, in the order of the tables. The first one is what
 // the others are compared with.
 var compared = slices.Concat([]library{libraries.Redlock}, libraries.Redsync,
-	[]library{libraries.Redislock, libraries.Rueidislock, etcdLibrary})
+	[]library{libraries.Redislock, libraries.Rueidislock})
 
 func libraryNames() []string {
 	names := make([]string, len(compared))
@@ -41,7 +41,7 @@ func pick(names []string) []library {
 // applicable returns those of the libraries that can lock on so many nodes.
 func applicable(some []library, nodes int) []library {
 	return slices.DeleteFunc(slices.Clone(some), func(l library) bool {
-		return l.Servers == libraries.OneNode && nodes != 1
+		return l.OneNode && nodes != 1
 	})
 }
 
@@ -69,16 +69,6 @@ func closeClients(clients []client) {
 // Nobody dials while it is measured: a goroutine that finds no connection waits for one.
 func on(addrs []string, ttl time.Duration, goroutines int) opening {
 	return opening{Addrs: addrs, TTL: ttl, Connections: min(4*goroutines+16, libraries.MaxPool)}
-}
-
-// peers are redlock, and the library that it is compared with where callers wait for each other.
-var peers = map[string]library{"redlock": libraries.Redlock, "redsync": libraries.RedsyncOn("redigo")}
-
-var peerNames = []string{"redlock", "redsync"}
-
-// withConnections is for clients of which each goroutine may want some connections at once.
-func withConnections(addrs []string, ttl time.Duration, goroutines int) opening {
-	return opening{Addrs: addrs, TTL: ttl, Connections: 4*goroutines + 16}
 }
 
 // listLibraries is the part that tells how the libraries are set up.

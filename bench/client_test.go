@@ -19,27 +19,12 @@ func TestLibraries(t *testing.T) {
 	for _, nodes := range []int{1, 3} {
 		cluster := testcluster.RunServers(t, nodes)
 		for _, l := range applicable(append(slices.Clone(compared), libraries.Fenced), nodes) {
-			if l.Servers == libraries.Elsewhere {
-				continue // Its clients here would each have servers of their own.
-			}
 			t.Run(l.Name, func(t *testing.T) {
 				o := on(cluster.Addrs(), 8*time.Second, 2)
 				testExclusion(t, openTest(t, l, o), openTest(t, l, o), l.Name)
 			})
 		}
 	}
-}
-
-// TestEtcd is TestLibraries for etcd: two clients of one server.
-func TestEtcd(t *testing.T) {
-	server, err := startEtcd()
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		require.NoError(t, server.end())
-	})
-	dial := library{Open: func(o opening) (client, error) { return dialEtcd(server, o.TTL) }}
-	o := opening{TTL: 8 * time.Second}
-	testExclusion(t, openTest(t, dial, o), openTest(t, dial, o), "etcd")
 }
 
 func openTest(t *testing.T, l library, o opening) client {
@@ -78,15 +63,4 @@ func testExclusion(t *testing.T, one, two client, key string) {
 		}
 		a, b = b, a
 	}
-}
-
-func TestPick(t *testing.T) {
-	names, err := list("only", "etcd, redlock", libraryNamed)
-	require.NoError(t, err)
-	these := pick(names)
-	require.Len(t, these, 2)
-	require.Equal(t, "redlock", these[0].Name)
-	require.Equal(t, "etcd", these[1].Name)
-	require.Len(t, applicable(compared, 5), len(compared)-2)
-	require.Len(t, applicable(compared, 1), len(compared))
 }

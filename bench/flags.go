@@ -27,14 +27,13 @@ type settings struct {
 	settle      time.Duration
 	contestTime time.Duration
 	warmUp      time.Duration
-	callers     []int
 	write       string
 	smoke       bool
 }
 
 // smokeFlags have every part do as little as it can.
 const smokeFlags = "-nodes 3 -node-counts 1,3 -ttl 4s -rounds 1 -time 30ms -goroutines 64 -blocks 1 -block 5 " +
-	"-settle 100ms -contest-time 100ms -warm-up 100ms -callers 8,64"
+	"-settle 100ms -contest-time 100ms -warm-up 100ms"
 
 func parse(args []string, usage io.Writer) (settings, error) {
 	var s settings
@@ -51,9 +50,8 @@ func parse(args []string, usage io.Writer) (settings, error) {
 	f.IntVar(&s.blocks, "blocks", 10, "one caller: `number` of blocks that each client has in a round")
 	f.IntVar(&s.blockSize, "block", 200, "one caller: largest `number` of locks in a block")
 	f.DurationVar(&s.settle, "settle", 3*time.Second, "minority: time between the fault and the first turn")
-	f.DurationVar(&s.contestTime, "contest-time", 4*time.Second, "length of each contest; in line: five times as long")
+	f.DurationVar(&s.contestTime, "contest-time", 4*time.Second, "length of each contest; in a line: five times as long")
 	f.DurationVar(&s.warmUp, "warm-up", time.Second, "time at the start of a contest that is not counted")
-	callers := f.String("callers", "64,256,1000,4000,16000", "overload: `numbers` of callers")
 	f.StringVar(&s.write, "write", "", "the `folder` of "+documentName+" and "+plotFolder+"/, to write into")
 	f.BoolVar(&s.smoke, "smoke", false, "see that all parts work, as briefly as possible")
 	if err := f.Parse(args); err != nil {
@@ -68,13 +66,12 @@ func parse(args []string, usage io.Writer) (settings, error) {
 	if f.NArg() > 0 {
 		return s, fmt.Errorf("unexpected argument %q", f.Arg(0))
 	}
-	var failed [5]error
+	var failed [4]error
 	s.parts, failed[0] = list("parts", *chosen, partNamed)
 	s.nodeCounts, failed[1] = list("node-counts", *counts, positive)
 	s.goroutines, failed[2] = list("goroutines", *goroutines, positive)
-	s.callers, failed[3] = list("callers", *callers, positive)
 	if *only != "" {
-		s.only, failed[4] = list("only", *only, libraryNamed)
+		s.only, failed[3] = list("only", *only, libraryNamed)
 	}
 	return s, errors.Join(append(failed[:], s.check())...)
 }

@@ -2,10 +2,7 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"slices"
-	"sync"
 	"time"
 
 	"github.com/seed6c881748/redlock/bench/libraries"
@@ -17,7 +14,7 @@ import (
 // hotTurn is the length of a turn.
 const hotTurn = 10 * time.Millisecond
 
-// A hotspot is a resource that many callers of a few processes want all the time.
+// A hotspot is a resource that many callers of a few clients want all the time.
 type hotspot struct {
 	contest
 
@@ -33,18 +30,10 @@ var hotspots = []hotspot{
 	{contest{4, 4, time.Millisecond}, 500 * time.Microsecond},
 }
 
-// A heat is what the processes have done.
-type heat struct {
-	Locks    []float64 // by goroutine
-	Longest  time.Duration
-	locks    float64 // of all
-	commands int64   // of the nodes
-}
-
 // hot measures what a lock costs that many callers of a process want: released to the nodes each
 // time, and passed on.
 func hot(s settings, out *section) error {
-	t := tables.New(fmt.Sprintf("Processes x goroutines lock, work and unlock again and again for %v, "+
+	t := tables.New(fmt.Sprintf("Clients x goroutines lock, work and unlock again and again for %v, "+
 		"without and with WithTurn(%v) in turn; medians of %d rounds. "+
 		"Requests are those to all nodes for each lock. Fairness is Jain's index", s.contestTime, hotTurn, s.rounds),
 		"contest", "work", "way to the nodes", "locks/s", "with turns", "factor", "requests", "with turns",
@@ -54,11 +43,18 @@ func hot(s settings, out *section) error {
 		for range s.rounds {
 			for i, turn := range []time.Duration{0, hotTurn} {
 				err := onServers(s.nodes, func(cluster *testcluster.Cluster) error {
-					got, err := h.run(s, cluster, turn)
-					rates[i] = append(rates[i], got.locks/s.contestTime.Seconds())
-					requests[i] = append(requests[i], float64(got.commands)/max(got.locks, 1))
-					fairness[i] = append(fairness[i], jain(got.Locks))
-					longest[i] = append(longest[i], micros(got.Longest)/1000)
+					turns, commands, err := h.run(s, cluster, turn)
+					counts, number, most := make([]float64, h.clients*h.goroutines), 0.0, time.Duration(0)
+					for _, turn := range turns {
+						if most = max(most, turn.waited); turn.to > 0 {
+							counts[turn.who]++
+							number++
+						}
+					}
+					rates[i] = append(rates[i], number/s.contestTime.Seconds())
+					requests[i] = append(requests[i], float64(commands)/max(number, 1))
+					fairness[i] = append(fairness[i], jain(counts))
+					longest[i] = append(longest[i], micros(most)/1000)
 					return err
 				})
 				if err != nil {
@@ -74,30 +70,37 @@ func hot(s settings, out *section) error {
 	return out.table(t)
 }
 
-func (h hotspot) run(s settings, cluster *testcluster.Cluster, turn time.Duration) (all heat, err error) {
+// run returns the turns, and how many requests the nodes had.
+func (h hotspot) run(
+	s settings, cluster *testcluster.Cluster, turn time.Duration,
+) (turns []possession, commands int64, err error) {
 	m, err := newMeter(cluster.Nodes)
 	if err != nil {
-		return all, err
+		return nil, 0, err
 	}
 	defer m.close()
+	opts := []redlock.Option{redlock.WithRetryCount(-1)}
+	if turn > 0 {
+		opts = append(opts, redlock.WithTurn(turn))
+	}
+	locks, end, err := openRedlocks(h.clients, behind(cluster.Nodes, h.way), opts...)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer end()
 	began, err := m.begin()
 	if err != nil {
-		return all, err
+		return nil, 0, err
 	}
-	from := time.Now().Add(time.Second)
-	told, err := obey[heat](order{
-		Role: "hot", Addrs: behind(cluster.Nodes, h.way), TTL: s.ttl, Goroutines: h.goroutines, Hold: h.hold,
-		Turn: turn, From: from, To: from.Add(s.contestTime),
-	}, h.processes)
-	for _, own := range told {
-		all.Locks, all.Longest = append(all.Locks, own.Locks...), max(all.Longest, own.Longest)
-	}
-	for _, n := range all.Locks {
-		all.locks += n
-	}
-	did, e := m.since(began)
-	all.commands = did.commands
-	return all, errors.Join(err, e)
+	turns = h.play(s.contestTime, func(ctx context.Context, i int) (int, release, error) {
+		l, err := locks[i/h.goroutines].Lock(ctx, []string{resource}, s.ttl)
+		if err != nil {
+			return 0, nil, err
+		}
+		return 0, l.Unlock, nil
+	})
+	did, err := m.since(began)
+	return turns, did.commands, err
 }
 
 // behind returns addresses of the nodes to and from which each message takes so long.
@@ -112,47 +115,20 @@ func behind(nodes []*testcluster.Node, way time.Duration) []string {
 	return addrs
 }
 
-// heatUp is what a child process does.
-func heatUp(o order) (h heat, err error) {
-	opts := []redlock.Option{redlock.WithRetryCount(-1)}
-	if o.Turn > 0 {
-		opts = append(opts, redlock.WithTurn(o.Turn))
+// openRedlocks returns so many, and what closes them.
+func openRedlocks(number int, addrs []string, opts ...redlock.Option) (all []*redlock.Redlock, end func(), err error) {
+	end = func() {
+		for _, r := range all {
+			_ = r.Close(context.Background())
+		}
 	}
-	r, err := libraries.OpenRedlock(o.Addrs, opts...)
-	if err != nil {
-		return h, err
+	for range number {
+		r, err := libraries.OpenRedlock(addrs, opts...)
+		if err != nil {
+			end()
+			return nil, nil, err
+		}
+		all = append(all, r)
 	}
-	defer func() { _ = r.Close(context.Background()) }()
-	h.Locks = make([]float64, o.Goroutines)
-	longest, errs := make([]time.Duration, o.Goroutines), make([]error, o.Goroutines)
-	var wg sync.WaitGroup
-	time.Sleep(time.Until(o.From))
-	for i := range h.Locks {
-		wg.Go(func() {
-			for errs[i] == nil && time.Now().Before(o.To) {
-				asked := time.Now()
-				l, err := r.Lock(context.Background(), []string{resource}, o.TTL)
-				if errs[i] = err; err != nil {
-					return
-				}
-				h.Locks[i]++
-				longest[i] = max(longest[i], time.Since(asked))
-				toil(o.Hold)
-				errs[i] = l.Unlock(context.Background())
-			}
-		})
-	}
-	wg.Wait()
-	h.Longest = slices.Max(longest)
-	return h, errors.Join(errs...)
-}
-
-// toil works for d. A short sleep would take longer than it should.
-func toil(d time.Duration) {
-	if d >= time.Millisecond {
-		time.Sleep(d)
-		return
-	}
-	for began := time.Now(); time.Since(began) < d; {
-	}
+	return all, end, nil
 }

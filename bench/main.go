@@ -37,7 +37,6 @@ var parts = []part{
 	{"line", inLine},
 	{"hot", hot},
 	{"semaphore", permits},
-	{"overload", onNodes(overload)},
 }
 
 // onNodes has a part measure on servers of its own, as many as the flags say.
@@ -71,9 +70,6 @@ func main() {
 }
 
 func start(args []string) error {
-	if len(args) > 0 && args[0] == asChild {
-		return carryOut(os.Stdin, os.Stdout)
-	}
 	s, err := parse(args, os.Stderr)
 	if err != nil {
 		return err

@@ -12,7 +12,7 @@ import (
 func TestParse(t *testing.T) {
 	for _, bad := range []string{
 		"-goroutines 0", "-node-counts 0", "-only redlock,other", "-goroutines x", "-parts other", "-rounds 0", "-time 0s",
-		"-contest-time 0s", "-callers 0", "-warm-up -1s", "-smoke -write x", "-ttl 1ms", "argument", "-unknown",
+		"-contest-time 0s", "-warm-up -1s", "-smoke -write x", "-ttl 1ms", "argument", "-unknown",
 	} {
 		_, err := parse(strings.Fields(bad), io.Discard)
 		require.Error(t, err, bad)

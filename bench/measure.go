@@ -47,9 +47,7 @@ func (e *entrant) take(w work, prefix string) (t turn, err error) {
 	}
 	t.took, t.client = now.at.Sub(begin.at), now.cpu-begin.cpu
 	t.allocs, t.size = now.allocs-begin.allocs, now.size-begin.size
-	if !e.client.Elsewhere {
-		t.servers, err = e.servers.since(begin.servers)
-	}
+	t.servers, err = e.servers.since(begin.servers)
 	return t, err
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -72,21 +71,17 @@ func TestNoLock(t *testing.T) {
 	require.ErrorContains(t, err, "a: no lock")
 }
 
-// TestAhead: who is served counts as ahead of those who had waited longer, if they are more than so
-// many, also of those who are never served.
+// TestAhead: who is served counts as ahead of those who had waited longer, if they are more than so many, also of
+// those who are never served. What came before the warm-up was over does not count.
 func TestAhead(t *testing.T) {
-	l := &queueing{began: 100}
-	for _, p := range []possession{
-		{From: 50, Waited: 40, To: 51},    // asked at 10, in turn, but for one that is never served
-		{From: 110, Waited: 30, To: 111},  // asked at 80, ahead of 5, 20 and 60
-		{From: 120, Waited: 60, To: 121},  // asked at 60, ahead of 5 and 20
-		{From: 130, Waited: 110, To: 131}, // asked at 20, ahead of 5
-		{From: 200, Waited: 195},          // asked at 5, not served
-	} {
-		l.note(p)
+	turns := []possession{
+		{from: 50, waited: 40, to: 51},    // asked at 10, in turn, but for one that is never served
+		{from: 110, waited: 30, to: 111},  // asked at 80, ahead of 5, 20 and 60
+		{from: 120, waited: 60, to: 121},  // asked at 60, ahead of 5 and 20
+		{from: 130, waited: 110, to: 131}, // asked at 20, ahead of 5
+		{from: 200, waited: 195},          // asked at 5, not served
 	}
 	for most, want := range []float64{1, 2. / 3, 1. / 3, 0} {
-		require.InDelta(t, want, l.ahead(most), 0, "more than %d", most)
+		require.InDelta(t, want, ahead(turns, most, 100), 0, "more than %d", most)
 	}
-	require.Equal(t, time.Duration(195), l.longest)
 }

@@ -43,7 +43,7 @@ func TestReport(t *testing.T) {
 			c.add(client, plotter.XY{X: 1, Y: 6_387})
 			c.add(client, plotter.XY{X: 64, Y: 42_984})
 		}
-		return errors.Join(out.table(table), out.note("A lock was %s.", "held"), out.plot("latency", c))
+		return errors.Join(out.table(table), out.plot("latency", c))
 	}}
 	require.NoError(t, p.report(settings{write: d.folder}, io.Discard, "go1.26."))
 	want := strings.Join([]string{
@@ -61,8 +61,6 @@ func TestReport(t *testing.T) {
 		"| client | op/s |",
 		"|---|---:|",
 		"| redlock | 12\u00a0345 |",
-		"",
-		"A lock was held.",
 		"",
 		"Measured with: go1.26.",
 		"",
@@ -101,9 +99,7 @@ func TestAPartThatFails(t *testing.T) {
 	for name, run := range map[string]func(settings, *section) error{
 		"fails":       func(settings, *section) error { return errors.New("failed") },
 		"has nothing": func(settings, *section) error { return nil },
-		"prints": func(_ settings, out *section) error {
-			return errors.Join(out.note("n"), listLibraries(settings{}, out))
-		},
+		"prints":      func(_ settings, out *section) error { return listLibraries(settings{}, out) },
 	} {
 		err := part{"latency", run}.report(settings{write: d.folder}, full{}, "")
 		require.Error(t, err, name)

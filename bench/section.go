@@ -31,14 +31,6 @@ func (s *section) table(t *tables.Table) error {
 	return t.Print(s.out)
 }
 
-// note prints a sentence about what was measured, and keeps it for the document.
-func (s *section) note(format string, args ...any) error {
-	n := fmt.Sprintf(format, args...)
-	s.texts = append(s.texts, tables.Wrap(n)+"\n")
-	_, err := fmt.Fprintf(s.out, "\n%s\n", n)
-	return err
-}
-
 // plot draws a chart twice, for light and for dark pages, into files of this name.
 func (s *section) plot(name string, c chart) error {
 	const markdown = `<picture>

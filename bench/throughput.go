@@ -3,10 +3,8 @@ package main
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
-	"github.com/seed6c881748/redlock/bench/libraries"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 )
 
@@ -44,11 +42,8 @@ func latency(s settings, out *section) error {
 
 // onEach compares the libraries on each number of nodes.
 func (r *report) onEach(s settings, goroutines int) error {
-	for i, n := range s.nodeCounts {
+	for _, n := range s.nodeCounts {
 		these := applicable(pick(s.only), n)
-		if i > 0 { // What does not depend on the nodes is measured once.
-			these = slices.DeleteFunc(these, func(l library) bool { return l.Servers == libraries.Elsewhere })
-		}
 		if len(these) == 0 {
 			continue
 		}

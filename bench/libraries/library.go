@@ -13,19 +13,9 @@ type Library struct {
 	Name    string
 	Modules []string // whose versions matter, by path
 	Setup   string   // the configuration, in words
-	Servers Servers
+	OneNode bool     // It cannot lock on more.
 	Open    func(o Opening) (Client, error)
 }
-
-// Servers says which servers a library can lock on.
-type Servers int
-
-// What a library can lock on.
-const (
-	AnyNodes  Servers = iota // a quorum of any number of nodes
-	OneNode                  // a single node only
-	Elsewhere                // servers of its own, whatever the number of nodes
-)
 
 // An Opening is what a client is made for.
 type Opening struct {
@@ -45,8 +35,6 @@ type Client struct {
 	Name      string
 	NewWorker func() Worker
 	Close     func()
-
-	Elsewhere bool // It does not use the nodes, which know nothing of it.
 }
 
 // A Worker locks and unlocks for one goroutine, one key at a time.

@@ -15,7 +15,7 @@ var Redislock = Library{
 	Name:    "redislock",
 	Modules: []string{"github.com/bsm/redislock", "github.com/redis/go-redis/v9"},
 	Setup:   "one go-redis client: " + poolSetup + "; timeouts of 500 ms, no retries",
-	Servers: OneNode,
+	OneNode: true,
 	Open: func(o Opening) (Client, error) {
 		c := newGoredis(o.Addrs[0], o.Connections)
 		locker := redislock.New(c)
@@ -46,7 +46,7 @@ var Rueidislock = Library{
 	Modules: []string{"github.com/redis/rueidis"},
 	Setup: "one Locker: KeyMajority 1, as its README says for one server (a majority is one of keys, not of servers), " +
 		"NoLoopTracking. It extends every lock by itself",
-	Servers: OneNode,
+	OneNode: true,
 	Open:    openRueidislock,
 }
 
