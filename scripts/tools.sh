@@ -10,8 +10,7 @@
 #   coq            where CI=true: it checks the proof in proof/coq
 #   bash, ps       the tests of the command line tool use them
 #   a C compiler   with the argument race, for go test -race
-#   cron, man,     with the argument packages, on Debian: a test has them use and check the .deb
-#   lintian
+#   man, lintian   with the argument packages, on Debian: a test has them use and check the .deb
 #
 # What is missing is installed with the system's package manager when this runs
 # as root (with Homebrew: as its user); the command is printed first. Otherwise
@@ -54,7 +53,6 @@ missing() { # prints one word per thing that is missing
 	has make || echo make
 	[ "$race" != race ] || cc_works || echo cc
 	if [ "$race:$(id -u):$(manager)" = packages:0:apt-get ]; then
-		has cron || echo cron
 		has man || echo man
 		has lintian || echo lintian
 	fi
@@ -95,7 +93,6 @@ packages() { # of manager $1, for the missing things $2
 	for m in $2; do
 		case $1:$m in
 		*:make) echo make ;;
-		*:cron) echo cron ;;
 		*:man) echo man-db ;;
 		*:lintian) echo lintian ;;
 		*:chromium) echo chromium ;;

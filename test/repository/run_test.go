@@ -36,8 +36,8 @@ var imports = map[string]string{
 	"x509":         "crypto/x509",
 }
 
-// statements is a program of a block of statements, and has the names that they may use. Real servers stand in for its
-// nodes.
+// statements is a program of all blocks of statements, each a function, and has the names that they may use. Real servers
+// stand in for its nodes.
 const statements = `
 var (
 	ctx = context.Background()
@@ -48,75 +48,85 @@ var (
 func work(context.Context) error { return nil }
 
 func main() {
-	if err := block(); err != nil {
+	if err := blocks[os.Args[1]](); err != nil {
 		fmt.Println(err)
 		os.Exit(1)
 	}
 }
 
-func block() error {
-%s
-	return nil
-}
+var blocks = map[string]func() error{
+%s}
 `
 
 var (
-	declaresRE = regexp.MustCompile(`^(?://.*\n)*(?:import|func|type) ?\(?`)
+	declaresRE = regexp.MustCompile(`^(?://.*\n)*(?:package|import|func|type) ?\(?`)
 	commentRE  = regexp.MustCompile(`(?m)(?:^|\s)//.*`)
 )
 
-// programOf makes a program of a block. If it only declares, there is nothing to run.
-func programOf(b block) (source string, runs bool) {
-	text := fmt.Sprintf("//line %s:%d\n%s", b.file, b.line, b.text)
-	switch {
-	case strings.Contains(b.text, "package main\n"):
-		return text, true
-	case !declaresRE.MatchString(b.text):
-		text, runs = fmt.Sprintf(statements, text), true
-	default:
-		text += "\nfunc main() {}\n"
-	}
-	source = "package main\n"
+// title is where a block is.
+func (b block) title() string { return fmt.Sprintf("%s:%d", b.file, b.line) }
+
+// source is the block with its place.
+func (b block) source() string { return fmt.Sprintf("//line %s\n%s\n", b.title(), b.text) }
+
+// withImports makes a file of declarations.
+func withImports(name, text string) string {
+	source := "package " + name + "\n"
 	code := commentRE.ReplaceAllString(text, "")
 	for name, from := range imports {
-		if !strings.Contains(b.text, "import (") && regexp.MustCompile(`\b`+name+`\.`).MatchString(code) {
+		if !strings.Contains(text, "import (") && regexp.MustCompile(`\b`+name+`\.`).MatchString(code) {
 			source += fmt.Sprintf("import %q\n", from)
 		}
 	}
-	return source + text, runs
+	return source + text
 }
 
 // Each program, and each block of statements, ends with the status 0, unless the block is marked "mayfail". What only
-// declares compiles, as do the blocks of integrations: what they plug into need not be here.
+// declares compiles, as do the blocks of integrations: what they plug into need not be here. That is not linked.
 func TestSnippetsRun(t *testing.T) {
 	c := testcluster.RunServers(t, 3)
 	all := pages(t)
 	seen := map[string]bool{}
+	var together []block
+	functions := ""
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		for _, b := range all[name].blocks {
 			if words := strings.Fields(b.info); len(words) == 0 || words[0] != "go" || seen[b.text] {
 				continue // The same is in the README of the other language.
 			}
 			seen[b.text] = true
-			t.Run(fmt.Sprintf("%s:%d", b.file, b.line), func(t *testing.T) {
-				source, runs := programOf(b)
-				module := "."
-				if strings.HasPrefix(b.file, "integrations/") {
-					module, runs = path.Dir(b.file), false
-				}
-				program := compile(t, module, source, c)
-				if !runs {
-					return
-				}
-				out, err := exec.CommandContext(t.Context(), program).CombinedOutput()
-				if !strings.Contains(b.info, "mayfail") {
-					require.NoError(t, err, "%s", out)
-				}
-				if b.file == "README.md" {
-					assert.Contains(t, string(out), "held for ")
+			if !declaresRE.MatchString(b.text) {
+				together = append(together, b)
+				functions += fmt.Sprintf("%q: func() error {\n%s\nreturn nil\n},\n", b.title(), b.source())
+				continue
+			}
+			t.Run(b.title(), func(t *testing.T) {
+				without := strings.Replace(b.source(), "package main\n", "\n", 1)
+				switch of := path.Dir(b.file); {
+				case strings.HasPrefix(of, "integrations/"):
+					compile(t, of, withImports("snippet", without), c)
+				case without != b.source():
+					runBlock(t, b, compile(t, ".", b.source(), c))
+				default:
+					compile(t, ".", withImports("snippet", without), c)
 				}
 			})
 		}
+	}
+	program := compile(t, ".", withImports("main", fmt.Sprintf(statements, functions)), c)
+	for _, b := range together {
+		t.Run(b.title(), func(t *testing.T) { runBlock(t, b, program) })
+	}
+}
+
+func runBlock(t *testing.T, b block, program string) {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), program, b.title()).CombinedOutput()
+	if !strings.Contains(b.info, "mayfail") {
+		require.NoError(t, err, "%s", out)
+	}
+	if b.file == "README.md" {
+		assert.Contains(t, string(out), "held for ")
 	}
 }
 

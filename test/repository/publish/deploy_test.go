@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -156,29 +155,6 @@ func TestDeployedNodesAreThoseOfClients(t *testing.T) {
 	assert.Len(t, published, len(nodes))
 }
 
-// The files are where redis.conf looks for them, and its data is on a disk of its own.
-func TestDeployedFilesAreWhereTheConfigurationSays(t *testing.T) {
-	conf, set := settings(t, "redis.conf", " "), kubernetesObjects(t)["StatefulSet"]
-	mounted := map[any]any{}
-	for _, m := range at(set, container+"volumeMounts").([]any) {
-		mounted[at(m, "mountPath")] = at(m, "name")
-	}
-	folder := filepath.Dir(conf["aclfile"])
-	assert.Equal(t, map[any]any{conf["dir"]: "data", folder: "config", filepath.Dir(conf["tls-cert-file"]): "tls"}, mounted)
-	assert.Equal(t, "data", at(set, "spec.volumeClaimTemplates.0.metadata.name"))
-	unit := deployFile(t, "redis-lock.service")
-	assert.Contains(t, unit, "\nExecStart=/usr/bin/redis-server "+folder+"/redis.conf ")
-	assert.Contains(t, unit, "\nStateDirectory="+strings.TrimPrefix(conf["dir"], "/var/lib/")+"\n")
-	assert.Contains(t, unit, "\nReadWritePaths="+folder+"\n", "ACL SAVE writes there")
-
-	made, text := readYAML(t, deployFile(t, "kustomization.yaml")), deployFile(t, "kubernetes.yaml")
-	assert.Equal(t, []any{"kubernetes.yaml"}, at(made, "resources"))
-	assert.Equal(t, []any{"redis.conf"}, at(made, "configMapGenerator.0.files"))
-	assert.Equal(t, []any{"users.acl"}, at(made, "secretGenerator.0.files"))
-	assert.Contains(t, text, fmt.Sprintf("- configMap: {name: %s}\n", at(made, "configMapGenerator.0.name")))
-	assert.Contains(t, text, fmt.Sprintf("- secret: {name: %s}\n", at(made, "secretGenerator.0.name")))
-}
-
 // The users are those that clients and units name, with the rights that the documents give them.
 func TestDeployedUsersHaveTheDocumentedRights(t *testing.T) {
 	env := settings(t, "client.env", "=")
@@ -197,43 +173,4 @@ func TestDeployedUsersHaveTheDocumentedRights(t *testing.T) {
 	assert.Len(t, users, 4, "and an operator, as the default user is off")
 	assert.Contains(t, deployFile(t, "redlock-check.service"), " --user checker ")
 	assert.NotContains(t, deployFile(t, "client.env"), "PASSWORD=")
-}
-
-// systemd reads the units: systemd-analyze, where it is, and this in any case.
-func TestDeployedUnitsAreUnits(t *testing.T) {
-	sections := map[string][]string{".service": {"Unit", "Service", "Install"}, ".timer": {"Unit", "Timer", "Install"}}
-	copies, units := t.TempDir(), []string(nil)
-	files, err := os.ReadDir(deployed)
-	require.NoError(t, err)
-	for _, file := range files {
-		name := file.Name()
-		known := sections[filepath.Ext(name)]
-		if known == nil {
-			continue
-		}
-		section, text := "", deployFile(t, name)
-		for line := range strings.Lines(text) {
-			line = strings.TrimSuffix(line, "\n")
-			if inner, ok := strings.CutPrefix(line, "["); ok {
-				section = strings.TrimSuffix(inner, "]")
-				assert.Contains(t, known, section, name)
-			} else if line != "" && line[0] != '#' {
-				assert.NotEmpty(t, section, name)
-				assert.Regexp(t, `^[A-Z][A-Za-z]+=\S.*$`, line, name)
-			}
-		}
-		if service, ok := strings.CutSuffix(name, ".timer"); ok {
-			assert.FileExists(t, deployed+service+".service")
-		}
-		// The programs may be elsewhere, or not here at all.
-		text = regexp.MustCompile(`(?m)^ExecStart=\S+`).ReplaceAllString(text, "ExecStart=/bin/true")
-		units = append(units, filepath.Join(copies, name))
-		require.NoError(t, os.WriteFile(units[len(units)-1], []byte(text), 0o600))
-	}
-	require.Len(t, units, 5)
-	if _, err := exec.LookPath("systemd-analyze"); err == nil {
-		out, err := exec.Command("systemd-analyze", append([]string{"verify"}, units...)...).CombinedOutput()
-		require.NoError(t, err, "%s", out)
-		assert.Empty(t, string(out))
-	}
 }
