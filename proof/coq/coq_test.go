@@ -4,11 +4,7 @@ package coq
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,6 +15,8 @@ import (
 	"testing"
 	"time"
 	"unicode"
+
+	"github.com/stretchr/testify/require"
 )
 
 const root = "../.."
@@ -54,9 +52,7 @@ var axioms = []string{
 func read(t *testing.T, path ...string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(path...))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return string(text)
 }
 
@@ -64,9 +60,7 @@ func read(t *testing.T, path ...string) string {
 func needsCoq(t *testing.T) {
 	t.Helper()
 	if _, err := exec.LookPath("coqc"); err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatalf("%v: scripts/tools.sh installs it if CI=true", err)
-		}
+		require.NotEqual(t, "true", os.Getenv("CI"), "scripts/tools.sh installs it")
 		t.Skipf("%v: apt-get install --no-install-recommends coq", err)
 	}
 }
@@ -92,14 +86,10 @@ func compiled(t *testing.T, last string) (folder, printed string) {
 	t.Helper()
 	folder = t.TempDir()
 	for _, file := range files[:slices.Index(files, last)+1] {
-		if err := os.WriteFile(filepath.Join(folder, file), []byte(read(t, file)), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		out, err := compile(t, folder, file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		printed = out
+		require.NoError(t, os.WriteFile(filepath.Join(folder, file), []byte(read(t, file)), 0o600))
+		var err error
+		printed, err = compile(t, folder, file)
+		require.NoError(t, err)
 	}
 	return folder, printed
 }
@@ -117,9 +107,8 @@ func mainTheorems(t *testing.T) (groups []group) {
 		names := strings.FieldsFunc(m[2], func(r rune) bool { return r == ',' || unicode.IsSpace(r) })
 		groups = append(groups, group{name: m[1], theorems: names})
 	}
-	asked := regexp.MustCompile(`(?m)^Print Assumptions (\w+)\.$`).FindAllStringSubmatch(text, -1)
-	if !slices.EqualFunc(groups, asked, func(g group, m []string) bool { return g.name == m[1] }) {
-		t.Fatalf("axioms.v does not print what each of its groups rests on: %v, %v", groups, asked)
+	for _, g := range groups {
+		require.Contains(t, text, "\nPrint Assumptions "+g.name+".\n")
 	}
 	return groups
 }
@@ -130,9 +119,7 @@ func TestProof(t *testing.T) {
 	answer := regexp.MustCompile(`(?m)^(?:Closed under the global context|Axioms:)$`)
 	starts := answer.FindAllStringIndex(printed, -1)
 	groups := mainTheorems(t)
-	if len(starts) != len(groups) {
-		t.Fatalf("%d groups of theorems, but assumptions of %d:\n%s", len(groups), len(starts), printed)
-	}
+	require.Len(t, starts, len(groups), "each group has its assumptions: %s", printed)
 	starts = append(starts, []int{len(printed)})
 	for i, g := range groups {
 		uses := "no axioms"
@@ -151,13 +138,9 @@ func axiomsIn(t *testing.T, of, said string) (names []string) {
 	axiom := regexp.MustCompile(`(?m)^([A-Za-z][\w.]*)(?:$| :)`)
 	for _, m := range axiom.FindAllStringSubmatch(strings.TrimPrefix(said, "Axioms:"), -1) {
 		names = append(names, m[1])
-		if !slices.Contains(axioms, m[1]) {
-			t.Errorf("%s rest on %s, which is no axiom of the real numbers", of, m[1])
-		}
 	}
-	if names == nil {
-		t.Errorf("%s rest on something that this test cannot read: %s", of, said)
-	}
+	require.NotEmpty(t, names, "%s rest on something that this test cannot read: %s", of, said)
+	require.Subset(t, axioms, names, "%s rest on what is no axiom of the real numbers", of)
 	return names
 }
 
@@ -166,21 +149,9 @@ func TestNothingIsLeftOut(t *testing.T) {
 	shortcut := regexp.MustCompile(`\b(Admitted|admit|give_up|Abort|Axioms?|Conjecture|Parameters?|Unset|bypass_check)\b`)
 	all, _ := filepath.Glob("*.v")
 	controls, _ := filepath.Glob("*_controls.txt")
-	for _, file := range all {
-		if !slices.Contains(files, file) {
-			t.Errorf("%s is not compiled", file)
-		}
-	}
+	require.ElementsMatch(t, files, all, "each is compiled")
 	for _, file := range slices.Concat(all, controls) {
-		text := read(t, file)
-		if word := shortcut.FindString(comment.ReplaceAllString(text, "")); word != "" {
-			t.Errorf("%s has %s", file, word)
-		}
-		for i, line := range strings.Split(text, "\n") {
-			if len(line) > 120 {
-				t.Errorf("%s:%d has more than 120 characters", file, i+1)
-			}
-		}
+		require.Empty(t, shortcut.FindString(comment.ReplaceAllString(read(t, file), "")), file)
 	}
 }
 
@@ -223,20 +194,13 @@ func readControls(t *testing.T, p part) (all []*control) {
 }
 
 // broken is the text of the file that the control changes, as it is afterwards.
-func (c *control) broken(text string) (string, error) {
-	lines, at := strings.Split(text, "\n"), -1
-	for i := 0; i+len(c.old) <= len(lines); i++ {
-		if slices.Equal(lines[i:i+len(c.old)], c.old) {
-			if at >= 0 {
-				return "", errors.New("the old text is there more than once")
-			}
-			at = i
-		}
-	}
-	if at < 0 || len(c.old) == 0 || slices.Equal(c.old, c.new) {
-		return "", errors.New("the old text is not there, or is the new one")
-	}
-	return strings.Join(slices.Concat(lines[:at], c.new, lines[at+len(c.old):]), "\n"), nil
+func (c *control) broken(t *testing.T) string {
+	t.Helper()
+	text, old := "\n"+read(t, c.rules), "\n"+strings.Join(c.old, "\n")+"\n"
+	require.NotEqual(t, c.old, c.new)
+	require.Equal(t, 1, strings.Count(text, old), "the old text is there once")
+	lines := append([]string{""}, c.new...)
+	return strings.Replace(text, old, strings.Join(lines, "\n")+"\n", 1)[1:]
 }
 
 // importing takes out of a text that it uses the files of the part, which become one text with it.
@@ -255,21 +219,11 @@ func (p part) importing(text string) string {
 }
 
 // proofOf finds the lines of a text between the statement of a theorem and its Qed, counted from 0.
-func proofOf(text, theorem string) (from, to int, err error) {
-	lines := strings.Split(text, "\n")
-	from = slices.IndexFunc(lines, func(line string) bool {
-		return strings.HasPrefix(line, "Theorem "+theorem+" :") || strings.HasPrefix(line, "Lemma "+theorem+" :")
-	})
-	if from < 0 {
-		return 0, 0, fmt.Errorf("there is no %s", theorem)
-	}
-	for lines[from] != "Proof." {
-		from++
-	}
-	for to = from; lines[to] != "Qed."; {
-		to++
-	}
-	return from, to, nil
+func proofOf(t *testing.T, text, theorem string) (from, to int) {
+	t.Helper()
+	at := regexp.MustCompile(`(?ms)^(?:Theorem|Lemma) ` + theorem + ` :.*?^(Proof\.)$.*?^(Qed\.)$`).FindStringSubmatchIndex(text)
+	require.NotNil(t, at, "there is no %s", theorem)
+	return strings.Count(text[:at[2]], "\n"), strings.Count(text[:at[4]], "\n")
 }
 
 func TestControls(t *testing.T) {
@@ -297,99 +251,45 @@ func TestControls(t *testing.T) {
 // refused checks that Coq accepts the opposite, and that the proof stops where the control says.
 func refused(t *testing.T, c *control, folder, file string) {
 	t.Helper()
-	text, err := c.broken(read(t, c.rules))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := c.broken(t)
 	if c.runs != "" {
 		text += c.importing(read(t, c.runs))
 	}
 	text += "\nModule Opposite.\n" + c.opposite + "\nCheck (opposite : " + c.states + ").\nEnd Opposite.\n"
 	proof := c.importing(read(t, c.proof))
-	from, to, err := proofOf(proof, c.falls)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err = os.WriteFile(filepath.Join(folder, file), []byte(text+proof), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	_, err = compile(t, folder, file)
-	if err == nil {
-		t.Fatal("the proof goes through")
-	}
+	from, to := proofOf(t, proof, c.falls)
+	require.NoError(t, os.WriteFile(filepath.Join(folder, file), []byte(text+proof), 0o600))
+	_, err := compile(t, folder, file)
+	require.Error(t, err, "the proof goes through")
 	at := regexp.MustCompile(`(?s)File "[^"]*", line (\d+), characters \d+-\d+:\s+Error`).FindStringSubmatch(err.Error())
-	if at == nil {
-		t.Fatal(err)
-	}
+	require.NotNil(t, at, "%v", err)
 	line, _ := strconv.Atoi(at[1])
-	switch line -= 1 + strings.Count(text, "\n"); {
-	case line < 0:
-		t.Fatalf("Coq does not come as far as the proof: %v", err)
-	case line <= from || line > to:
-		t.Fatalf("it is not the proof of %s that falls: %v", c.falls, err)
-	}
+	line -= 1 + strings.Count(text, "\n")
+	require.GreaterOrEqual(t, line, 0, "Coq does not come as far as the proof: %v", err)
+	require.True(t, line > from && line <= to, "it is not the proof of %s that falls: %v", c.falls, err)
 }
 
+// The head of each file of rules says which function of the library does what.
 func TestRulesNameWhatDoesThemInTheLibrary(t *testing.T) {
-	step := regexp.MustCompile(`(?m)^\| (\w+)`)
-	row := regexp.MustCompile(`(?m)^     (\w+) {2,}\S`)
 	name := regexp.MustCompile(`([\w./]+\.(?:go|lua))(?:: (\w+))?`)
 	for _, file := range []string{"sets.v", "fence_rules.v", "lease_rules.v"} {
-		head, rules, _ := strings.Cut(read(t, file), "*)")
-		var rows []string
-		for _, m := range row.FindAllStringSubmatch(head, -1) {
-			rows = append(rows, m[1])
-			if !regexp.MustCompile(`(?m)^(\| |Definition |  )` + m[1] + `\b`).MatchString(rules) {
-				t.Errorf("%s: the table has %s, and the rules do not", file, m[1])
-			}
-		}
-		for _, m := range step.FindAllStringSubmatch(rules, -1) {
-			if m[1] != "nothing" && !slices.Contains(rows, m[1]) {
-				t.Errorf("%s: the table does not say what does %s", file, m[1])
-			}
-		}
+		head, _, _ := strings.Cut(read(t, file), "*)")
 		for _, m := range name.FindAllStringSubmatch(head, -1) {
-			if err := declared(m[1], m[2]); err != nil {
-				t.Errorf("%s: %v", file, err)
+			if text := read(t, root, m[1]); strings.HasSuffix(m[1], ".go") {
+				require.Regexp(t, `(?m)^func (\(.*\) )?`+m[2]+`\(`, text, "%s: %s", file, m[1])
 			}
 		}
 	}
-}
-
-// declared reports that a file is not there or, of Go, does not declare a function of that name.
-func declared(file, function string) error {
-	path := filepath.Join(root, file)
-	if !strings.HasSuffix(file, ".go") {
-		_, err := os.Stat(path)
-		return err
-	}
-	parsed, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
-	if err != nil {
-		return err
-	}
-	if !slices.ContainsFunc(parsed.Decls, func(d ast.Decl) bool {
-		f, is := d.(*ast.FuncDecl)
-		return is && f.Name.Name == function
-	}) {
-		return fmt.Errorf("%s has no function %q", file, function)
-	}
-	return nil
 }
 
 func TestSafetyNamesTheTheorems(t *testing.T) {
-	text := read(t, root, "docs", "safety.md")
-	named := map[string]bool{}
-	for _, m := range regexp.MustCompile(`\[\*\*(\w+)\*\*\]\(\.\./proof/coq/(\w+\.v)\)`).FindAllStringSubmatch(text, -1) {
-		named[m[1]] = true
-		if _, _, err := proofOf(read(t, m[2]), m[1]); err != nil {
-			t.Errorf("docs/safety.md names it, but in %s %v", m[2], err)
-		}
+	var named, all []string
+	for _, m := range regexp.MustCompile(`\[\*\*(\w+)\*\*\]\(\.\./proof/coq/(\w+\.v)\)`).FindAllStringSubmatch(read(t, root, "docs", "safety.md"), -1) {
+		named = append(named, m[1])
+		proofOf(t, read(t, m[2]), m[1])
 	}
 	for _, g := range mainTheorems(t) {
-		for _, theorem := range g.theorems {
-			if !named[theorem] {
-				t.Errorf("docs/safety.md does not name %s", theorem)
-			}
-		}
+		all = append(all, g.theorems...)
 	}
+	require.Subset(t, named, all, "docs/safety.md names them")
 }
