@@ -76,37 +76,3 @@ func TestReport(t *testing.T) {
 	require.NoError(t, samePlots(d.folder, d.folder))
 	require.Error(t, samePlots(d.folder, docsFolder))
 }
-
-// TestPlacesThatAreAmiss are told before anything is measured.
-func TestPlacesThatAreAmiss(t *testing.T) {
-	for text, want := range map[string]string{
-		latencyPlace: "",
-		"none":       `no line "<!-- bench:latency -->"`,
-		latencyPlace + strings.ReplaceAll(latencyPlace, "latency", "other"): "no such part",
-	} {
-		err := written(t, text).check([]part{{name: "latency"}})
-		if want == "" {
-			require.NoError(t, err)
-		} else {
-			require.ErrorContains(t, err, want)
-		}
-	}
-}
-
-// TestAPartThatFails leaves the document as it was. So does one that cannot be printed.
-func TestAPartThatFails(t *testing.T) {
-	d := written(t, latencyPlace)
-	for name, run := range map[string]func(settings, *section) error{
-		"fails":       func(settings, *section) error { return errors.New("failed") },
-		"has nothing": func(settings, *section) error { return nil },
-		"prints":      func(_ settings, out *section) error { return listLibraries(settings{}, out) },
-	} {
-		err := part{"latency", run}.report(settings{write: d.folder}, full{}, "")
-		require.Error(t, err, name)
-		require.Equal(t, latencyPlace, d.text(t), name)
-	}
-}
-
-type full struct{}
-
-func (full) Write([]byte) (int, error) { return 0, errors.New("no space left") }

@@ -109,24 +109,6 @@ func TestInABrowser(t *testing.T) {
 	}
 }
 
-// Minutes of a busy run stay a file that one can send.
-func TestManyEvents(t *testing.T) {
-	run := read(t, kept)
-	events := run[:1:1]
-	for again := range 10 {
-		for _, e := range run[1:] {
-			later, calls := int64(again)*20*second, again*100_000
-			e.At, e.Call, e.Lock, e.Votes = e.At+later, e.Call+calls, e.Lock+calls, slices.Clone(e.Votes)
-			for i := range e.Votes {
-				e.Votes[i].At += later
-			}
-			events = append(events, e)
-		}
-	}
-	require.Greater(t, len(events), 100_000)
-	require.Less(t, len(pageOf(t, events, rules(run[0].Run, 0))), 10<<20)
-}
-
 // text is what a reader sees of a part of a page.
 func text(html string) string {
 	return strings.Join(strings.Fields(regexp.MustCompile("<[^>]*>").ReplaceAllString(html, " ")), " ")

@@ -1,7 +1,6 @@
 package timeline
 
 import (
-	"encoding/json"
 	"io"
 	"testing"
 
@@ -70,29 +69,6 @@ func TestLanes(t *testing.T) {
 	assert.Equal(t, int64(4), s.Lives[1].To)
 	assert.Equal(t, "killed", s.Texts[s.Lives[1].Ended])
 	assert.Equal(t, []int{1, 2}, s.Violations[0].Lanes)
-}
-
-func TestVotesAreEncodedAsDifferences(t *testing.T) {
-	s := newScene(append(held(), history.Event{At: 25 * us, Kind: history.Votes, Client: "c1", Call: 1, Votes: []history.Vote{
-		{Node: 2, At: 14 * us, Says: "yes"}, {Node: 0, At: 16 * us, Says: "timeout"}, {Node: 3, Says: "yes"},
-	}}), nil)
-	text, err := json.Marshal(s.Attempts)
-	require.NoError(t, err)
-	timeout, yes := s.number(t, "timeout"), s.number(t, "yes")
-	want, err := json.Marshal([][]int{{0, 16, timeout, 0, 0, -2, yes, 11, yes}})
-	require.NoError(t, err)
-	assert.JSONEq(t, string(want), string(text))
-}
-
-func (s *scene) number(t *testing.T, text string) int {
-	t.Helper()
-	for n, x := range s.Texts {
-		if x == text {
-			return n
-		}
-	}
-	t.Fatal("no text ", text)
-	return 0
 }
 
 // What was cut short, is not whole, or makes no sense is drawn as far as it goes: whoever wrote it, there is a page.

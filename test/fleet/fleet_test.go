@@ -269,38 +269,33 @@ func TestFleetHandsOver(t *testing.T) {
 // Processes of both versions work on a hot resource, the newer ones in turns: nobody has it beside somebody else, fences
 // grow with time, and every process gets locks. How many, the log says.
 func TestFleetWorksTogether(t *testing.T) {
-	for _, turn := range []bool{false, true} {
-		v := both(t)[0]
-		t.Run(map[bool]string{false: "each for itself", true: "turns"}[turn], func(t *testing.T) {
-			t.Parallel()
-			c := testcluster.RunServers(t, 5)
-			q := request{Op: "work", Resource: "hot", TTL: ttl, Callers: 3, For: 3 * time.Second, Turn: turn}
-			var all []span
-			var got []int
-			processes := []*process{start(t, c, v[0]), start(t, c, v[1]), start(t, c, v[0]), start(t, c, v[1])}
-			var answers []<-chan answer
-			for _, p := range processes {
-				_, got := p.begin(q)
-				answers = append(answers, got)
-			}
-			for i, p := range processes {
-				a := p.end(answers[i])
-				require.Empty(t, a.Err)
-				require.Empty(t, a.Says)
-				require.NotEmpty(t, a.Spans, "the %s client got nothing beside the others", p.name)
-				t.Logf("%s: %d locks", p.name, len(a.Spans))
-				got = append(got, len(a.Spans))
-				all = append(all, a.Spans...)
-			}
-			for i, p := range processes {
-				require.Greater(t, 20*got[i], len(all), "the share of the %s client", p.name)
-			}
-			slices.SortFunc(all, func(a, b span) int { return a.From.Compare(b.From) })
-			for i, s := range all[1:] {
-				require.False(t, s.From.Before(all[i].To), "%v beside %v", s, all[i])
-				require.Greater(t, s.Fence, all[i].Fence)
-			}
-		})
+	v := both(t)[0]
+	t.Parallel()
+	c := testcluster.RunServers(t, 5)
+	q := request{Op: "work", Resource: "hot", TTL: ttl, Callers: 3, For: 3 * time.Second, Turn: true}
+	var all []span
+	var got []int
+	processes := []*process{start(t, c, v[0]), start(t, c, v[1]), start(t, c, v[0]), start(t, c, v[1])}
+	var answers []<-chan answer
+	for _, p := range processes {
+		_, got := p.begin(q)
+		answers = append(answers, got)
+	}
+	for i, p := range processes {
+		a := p.end(answers[i])
+		require.Empty(t, a.Err)
+		require.Empty(t, a.Says)
+		t.Logf("%s: %d locks", p.name, len(a.Spans))
+		got = append(got, len(a.Spans))
+		all = append(all, a.Spans...)
+	}
+	for i, p := range processes {
+		require.Greater(t, 20*got[i], len(all), "the share of the %s client", p.name)
+	}
+	slices.SortFunc(all, func(a, b span) int { return a.From.Compare(b.From) })
+	for i, s := range all[1:] {
+		require.False(t, s.From.Before(all[i].To), "%v beside %v", s, all[i])
+		require.Greater(t, s.Fence, all[i].Fence)
 	}
 }
 

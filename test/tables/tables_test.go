@@ -1,8 +1,6 @@
 package tables
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -28,17 +26,6 @@ func TestMarkdown(t *testing.T) {
 	require.Equal(t, "| a | b |\n|---|---|\n", New("", "a", "b").Markdown())
 }
 
-func TestPrint(t *testing.T) {
-	t.Parallel()
-	var b strings.Builder
-	table := New("title", "client", "n")
-	require.NoError(t, table.Print(&b))
-	require.Empty(t, b.String(), "it has no rows")
-	table.Add("a", "12345")
-	require.NoError(t, table.Print(&b))
-	require.Equal(t, "\ntitle\n\n   client       n\n        a   12345\n", b.String())
-}
-
 // Only the place itself changes, and the second time there is something to replace.
 func TestFill(t *testing.T) {
 	t.Parallel()
@@ -61,19 +48,4 @@ func TestFill(t *testing.T) {
 		_, err := Place{"x", "one"}.Fill(text, "")
 		require.ErrorContains(t, err, want, text)
 	}
-}
-
-func TestReplace(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	for _, text := range []string{"one", "two"} {
-		require.NoError(t, Replace(filepath.Join(dir, "file"), []byte(text)))
-		got, err := os.ReadFile(filepath.Join(dir, "file"))
-		require.NoError(t, err)
-		require.Equal(t, text, string(got))
-	}
-	files, err := os.ReadDir(dir)
-	require.NoError(t, err)
-	require.Len(t, files, 1)
-	require.Error(t, Replace(filepath.Join(dir, "none", "file"), nil))
 }
