@@ -314,11 +314,6 @@ chaos: tools ## several clients on real servers under faults for TIME=5m, drawn 
 	cd proof && $(GO) run ./chaos -time $(TIME) -seed $(SEED) -out '$(if $(filter /%,$(OUT)),$(OUT),$(CURDIR)/$(OUT))' \
 		$(if $(COURSE),-course $(COURSE))
 
-.PHONY: chaos-page
-chaos-page: ## the drawing of a run whose history is kept: who held, who waited, faults. Writes build/chaos-page.html
-	@mkdir -p $(BUILD)
-	cd proof && $(GO) run ./chaos -judge ../docs/generated/chaos/history.jsonl.gz -page '$(CURDIR)/$(BUILD)/chaos-page.html'
-
 # Many short runs see more than a long one: each has other numbers of nodes and clients, and other settings.
 RUNS ?= 16
 

@@ -13,8 +13,7 @@
 #   4. has go install and go get find these modules in a folder, as in a proxy after the tags are pushed
 #   5. builds the archives and packages of the tool from that folder, with GoReleaser: build/dist, to be
 #      published with the release (PACK=command: that instead)
-#   6. writes the page of a chaos run, to be published with the release (PAGE=command: that instead)
-#   7. commits the way back: these modules are built from the library beside them again
+#   6. commits the way back: these modules are built from the library beside them again
 #
 # Why two commits: 'go install …/cmd/redlock@VERSION' refuses a module with a replace line, and
 # without one a change of the library and of such a module could not be tried together.
@@ -152,7 +151,6 @@ mkdir "$work/user"
 done) || die "a user's go get fails"
 
 [ ! -f cmd/redlock/go.mod ] || packages || die "the packages of the tool cannot be built"
-${PAGE:-make chaos-page} || die "the page of a chaos run cannot be written"
 [ -z "$(git status --porcelain)" ] || die "the packages have changed the tree"
 
 for m in $modules; do

@@ -3,7 +3,7 @@
 #
 #   make           to run the Makefile at all (for .ci/run on a bare machine)
 #   redis-server   or valkey-server: the tests start their own, on free ports
-#   chromium       where CI=true: tests look at the pages of redlockhttp and of proof/timeline
+#   chromium       where CI=true: tests look at the pages of redlockhttp and of the playground
 #   node, npm      where CI=true: compat/ has clients for node contend with this library's
 #   postgres,      where CI=true: the servers of PostgreSQL and MariaDB, for the tests of fencing and of
 #   mariadbd       integrations with migration tools

@@ -1,4 +1,4 @@
-// Package pages has the shared parts of the pages that draw lanes: the playground's and a chaos run's.
+// Package pages has what a page that draws lanes needs, as the playground's does.
 package pages
 
 import "embed"

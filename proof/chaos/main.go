@@ -24,7 +24,6 @@ import (
 	"github.com/seed6c881748/redlock/proof/chaos/plan"
 	"github.com/seed6c881748/redlock/proof/chaos/protocol"
 	"github.com/seed6c881748/redlock/proof/history"
-	"github.com/seed6c881748/redlock/proof/judge"
 	"github.com/seed6c881748/redlock/proof/peers/locker"
 )
 
@@ -40,7 +39,6 @@ type flags struct {
 	out    string
 	course string
 	judge  string
-	page   string
 	print  bool
 	guest  string
 	client bool
@@ -64,8 +62,7 @@ func parse(args []string) (f flags, err error) {
 	flag.Uint64Var(&f.seed, "seed", 1, "what the schedule is drawn from")
 	flag.StringVar(&f.out, "out", filepath.Join("..", "build", "chaos"), "the folder for what the run leaves")
 	flag.StringVar(&f.course, "course", "all", "which faults: "+strings.Join(plan.Names(), ", "))
-	flag.StringVar(&f.judge, "judge", "", "judge the history in this file again, and run nothing")
-	flag.StringVar(&f.page, "page", "", "with -judge: write the page of that history, which may be a .gz, to this file, and nothing else")
+	flag.StringVar(&f.judge, "judge", "", "judge the history in this file, which may be a .gz, again, and run nothing")
 	flag.BoolVar(&f.print, "print", false, "print the schedule, and run nothing")
 	flag.StringVar(&f.guest, "guest", "", "be a client process of this other library")
 	flag.BoolVar(&f.client, "client", false, "be a client process of a run")
@@ -84,7 +81,7 @@ func run(f flags) error {
 		return locker.Run(f.guest, os.Stdin, os.Stdout)
 	}
 	if f.judge != "" {
-		return rejudge(f.judge, f.page)
+		return rejudge(f.judge)
 	}
 	p, err := plan.Draw(f.seed, f.course, f.time, available)
 	if err != nil {
@@ -155,14 +152,11 @@ func fleet(self string) ([][]string, error) {
 	return guests, nil
 }
 
-// rejudge concludes from the history of an earlier run, or only writes its page.
-func rejudge(name, page string) error {
+// rejudge concludes from the history of an earlier run.
+func rejudge(name string) error {
 	events, err := history.ReadFile(name)
 	if err != nil {
 		return err
-	}
-	if page != "" {
-		return writePage(page, events, judge.Judge(events))
 	}
 	return conclude(name, events)
 }

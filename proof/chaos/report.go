@@ -1,15 +1,12 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -17,7 +14,6 @@ import (
 	"github.com/seed6c881748/redlock/proof/chaos/plan"
 	"github.com/seed6c881748/redlock/proof/history"
 	"github.com/seed6c881748/redlock/proof/judge"
-	"github.com/seed6c881748/redlock/proof/timeline"
 )
 
 var (
@@ -27,17 +23,13 @@ var (
 	errUntried = errors.New("a rule had nothing to look at, in a run that is long enough for all of them")
 )
 
-// conclude judges what happened, says what came out, and leaves the page and the verdict beside the history.
+// conclude judges what happened, and says what came out.
 func conclude(name string, events []history.Event) error {
 	v := judge.Judge(events)
 	s := sum(events)
 	s.print(os.Stdout)
 	fmt.Print(v)
-	page, err := leave(filepath.Dir(name), events, v)
-	if err != nil {
-		return err
-	}
-	fmt.Printf("page:    %s\nhistory: %s\n", page, name)
+	fmt.Printf("history: %s\n", name)
 	switch {
 	case !v.OK():
 		fmt.Printf("replay:  %s\n", v.Run.Command)
@@ -59,19 +51,6 @@ func conclude(name string, events []history.Event) error {
 func triesAll(run history.Header) bool {
 	d, err := time.ParseDuration(run.Settings["duration"])
 	return err == nil && d >= 2*time.Minute && run.Course == plan.All && run.MaxTTL > 0
-}
-
-// leave writes the page of the run and what came out of it into the folder.
-func leave(dir string, events []history.Event, v judge.Verdict) (page string, err error) {
-	page = filepath.Join(dir, "timeline.html")
-	if err = writePage(page, events, v); err != nil {
-		return "", err
-	}
-	verdict, err := json.MarshalIndent(v, "", "\t")
-	if err != nil {
-		return "", err
-	}
-	return page, os.WriteFile(filepath.Join(dir, "verdict.json"), verdict, 0o644)
 }
 
 // A summary is what was done in a run.
@@ -109,13 +88,4 @@ func counts(of map[string]int) string {
 		all = append(all, fmt.Sprintf("%s %d", what, of[what]))
 	}
 	return strings.Join(all, ", ")
-}
-
-// writePage writes the page of a history.
-func writePage(name string, events []history.Event, v judge.Verdict) error {
-	var b bytes.Buffer
-	if err := timeline.Write(&b, events, v); err != nil {
-		return err
-	}
-	return os.WriteFile(name, b.Bytes(), 0o644)
 }

@@ -1,5 +1,5 @@
 // Package history is what a run leaves: one event a line, as JSON, in the order in which the observer got them.
-// The judge, the timeline and the report read nothing else, so a run can be judged again at any time.
+// The judge and the report read nothing else, so a run can be judged again at any time.
 //
 // All times are nanoseconds of the machine's CLOCK_MONOTONIC since the start of the run, which all processes of one
 // machine share, whatever their language: no clock that a fault steps, and none of the library's.

@@ -86,26 +86,3 @@ func TestStallsAreCounted(t *testing.T) {
 	require.Zero(t, v.Stalls)
 	require.NotContains(t, v.String(), "stalls")
 }
-
-// What is drawn as held is what rules take to be held.
-func TestHolds(t *testing.T) {
-	for ended, tell := range map[string]func(s *story, n int){
-		"expired":                         func(*story, int) {},
-		"released":                        func(s *story, n int) { s.unlock("c1", n, 80, 90) },
-		"released by c2":                  func(s *story, n int) { s.release("c2", "c1", n, 80, 90, "") },
-		"the holder was told of its loss": func(s *story, n int) { s.lost(n, 80) },
-		"an extension found it lost":      func(s *story, n int) { s.on("c1", history.OpExtend, n, 70, 80, history.OutcomeLost) },
-		"the process ended":               func(s *story, n int) { s.dies("c1", 80) },
-	} {
-		s := newStory()
-		tell(s, s.lock("c1", 0, 5, 1, "a"))
-		want := Hold{Client: "c1", Call: 1, From: ms(5), To: ms(80), Ended: ended}
-		switch ended {
-		case "expired":
-			want.To = ms(999)
-		case "the process ended":
-			want.Dead = ms(999)
-		}
-		require.Equal(t, []Hold{want}, Holds(s.told()))
-	}
-}

@@ -168,48 +168,6 @@ func (l *lock) settle(r *run) {
 	}
 }
 
-// A Hold is the time for which rules take a lock to be held.
-type Hold struct {
-	Client   string
-	Call     int // That has got it.
-	From, To int64
-	Ended    string // How.
-	// Dead is until when the lock of a process that has ended keeps others out, 0: the process has not ended it.
-	Dead int64
-}
-
-// Holds are those of all locks.
-func Holds(events []history.Event) (all []Hold) {
-	r := newRun(events)
-	for _, l := range r.got {
-		h := Hold{Client: l.client, Call: l.call, From: l.got, To: l.over, Ended: l.endedBecause()}
-		if p := r.process(l.client); p.ended && p.end < h.To {
-			h.To, h.Ended, h.Dead = p.end, "the process ended", h.To
-		}
-		if h.To > h.From {
-			all = append(all, h)
-		}
-	}
-	return all
-}
-
-// endedBecause says what ended the holder's time.
-func (l *lock) endedBecause() string {
-	ends := func(c *call) bool { return c.begin.At == l.over }
-	if i := slices.IndexFunc(l.releases, ends); i >= 0 {
-		return "released by " + l.releases[i].client
-	}
-	switch {
-	case slices.ContainsFunc(l.unlocks, ends):
-		return "released"
-	case l.gone() && l.lost.At == l.over:
-		return "the holder was told of its loss"
-	case slices.ContainsFunc(l.extends, func(c *call) bool { return c.lost() && c.end.At == l.over }):
-		return "an extension found it lost"
-	}
-	return "expired"
-}
-
 // supposed is until when a lock counts as held by a library that does not say: for its ttl; or, if it is kept alive,
 // for as long as the holder's process lives, and does not stand still.
 func (l *lock) supposed(r *run) int64 {

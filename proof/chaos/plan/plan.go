@@ -85,36 +85,36 @@ const (
 // Mute is what a way does that loses requests only.
 const Mute = "mute"
 
-// The kinds of faults: history.Faults says what they are.
+// The kinds of faults. What each excuses says history.Faults.
 const (
-	Kill    = "kill"
-	Empty   = "empty"
-	Freeze  = "freeze"
-	Reset   = "reset"
-	Cut     = "cut"
-	Drop    = "drop"
-	Slow    = "slow"
-	Refuse  = "refuse"
-	Hole    = "hole"
-	Away    = "away"
-	Oneway  = "oneway"
-	Split   = "split"
-	Pause   = "pause"
-	Crash   = "crash"
-	Flush   = "flush"
-	Most    = "most"
-	Rolling = "rolling"
-	Raise   = "raise"
-	Stale   = "stale"
-	Clock   = "clock"
-	Rate    = "rate"
-	Crowd   = "crowd"
-	Grow    = "grow"
-	Alone   = "alone"
-	Snap    = "snap"
-	Full    = "full"
-	Stutter = "stutter"
-	Lag     = "lag"
+	Kill    = "kill"    // The server is killed and started again with its data.
+	Empty   = "empty"   // The server is killed, or flushed, and has lost all that it had.
+	Freeze  = "freeze"  // SIGSTOP of the process.
+	Reset   = "reset"   // All connections to the node break; what is on its way arrives late.
+	Cut     = "cut"     // All connections to the node break; what is on its way is gone.
+	Drop    = "drop"    // Requests are carried out, and nobody hears of it.
+	Slow    = "slow"    // Bytes take up to 60 ms, then the connections break, and they arrive up to a second late.
+	Refuse  = "refuse"  // The node takes no new connections, and the old ones are broken.
+	Hole    = "hole"    // All bytes vanish in both directions.
+	Away    = "away"    // One client is cut off from a node that others reach.
+	Oneway  = "oneway"  // One direction between a client and a node fails.
+	Split   = "split"   // Each client is cut off from a minority of its own.
+	Pause   = "pause"   // SIGSTOP of a client.
+	Crash   = "crash"   // kill -9 of a client; another one takes its place.
+	Flush   = "flush"   // FLUSHALL on all servers but the last.
+	Most    = "most"    // SIGSTOP of a majority of the servers.
+	Rolling = "rolling" // All servers are restarted one by one with their data, and admitted by an operator.
+	Raise   = "raise"   // All clients are restarted one by one with a larger maxTTL.
+	Stale   = "stale"   // The server is killed, and started again with what it had a while ago.
+	Clock   = "clock"   // The clock of the node's server is set back, and stays so.
+	Rate    = "rate"    // The clock of the node's server runs fast, then slow, then fast.
+	Crowd   = "crowd"   // Hundreds of callers in another process ask the nodes for locks.
+	Grow    = "grow"    // All clients are restarted one by one with the next set of nodes.
+	Alone   = "alone"   // A client is cut off from all nodes, or all but one.
+	Snap    = "snap"    // Connections break while an extension or a repair is on its way.
+	Full    = "full"    // The server is out of memory: it makes no key, and extends and deletes what it has.
+	Stutter = "stutter" // The server stands still for longer than the node timeout, again and again.
+	Lag     = "lag"     // Bytes to and from the server take 20 to 60 ms, from the start on.
 )
 
 // Courses are the sets of faults that a run can have.

@@ -28,7 +28,7 @@ func newClone(t *testing.T, modules ...string) clone {
 	dir := filepath.Join(t.TempDir(), "clone")
 	out, err := exec.Command("git", "clone", "-q", absolute(t, repo), dir).CombinedOutput()
 	require.NoError(t, err, "%s", out)
-	c := clone{consumer{t, dir, append(os.Environ(), "CHECK=true", "PACK=true", "PAGE=true")}}
+	c := clone{consumer{t, dir, append(os.Environ(), "CHECK=true", "PACK=true")}}
 	c.git("checkout", "-q", "-B", "main")
 	c.git("config", "user.name", "A Tester")
 	c.git("config", "user.email", "tester@example.com")
@@ -159,7 +159,7 @@ func TestAReleaseIsRefused(t *testing.T) {
 func TestAReleaseThatFailsLeavesTheBranchAsItWas(t *testing.T) {
 	requireShell(t)
 	c := newClone(t)
-	c.env = append(c.env, "PAGE=false")
+	c.env = append(c.env, "PACK=false")
 	before := c.git("rev-parse", "HEAD")
 	out, err := c.release("v0.91.0")
 	require.Error(t, err, out)
