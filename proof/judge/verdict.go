@@ -21,16 +21,16 @@ const (
 	LeftOut State = "left out"
 )
 
-// A Verdict is what came out of a run. It can be marshaled to JSON.
+// A Verdict is what came out of a run.
 type Verdict struct {
-	Run    history.Header `json:"run"`
-	Events int            `json:"events"`
-	Length int64          `json:"length"` // Of the run, in ns.
-	Stalls Stalls         `json:"stalls"`
-	Locks  Locks          `json:"locks"`
-	Rules  []Result       `json:"rules"`
+	Run    history.Header
+	Events int
+	Length int64 // Of the run, in ns.
+	Stalls Stalls
+	Locks  Locks
+	Rules  []Result
 	// Violations has at most 50 of each rule.
-	Violations []Violation `json:"violations"`
+	Violations []Violation
 }
 
 // Locks are how many were got, how many of these somebody else wanted meanwhile, as what nobody wanted shows little, and how
@@ -39,24 +39,24 @@ type Locks struct{ All, Contended, Passed int }
 
 // A Result is what came out of one rule.
 type Result struct {
-	Rule       string `json:"rule"`
-	Promise    string `json:"promise"`
-	Page       string `json:"page"`
-	State      State  `json:"state"`
-	Why        string `json:"why,omitempty"` // It was left out.
-	Facts      int    `json:"facts"`         // How many it looked at.
-	Violations int    `json:"violations"`
+	Rule       string
+	Promise    string
+	Page       string
+	State      State
+	Why        string // It was left out.
+	Facts      int    // How many it looked at.
+	Violations int
 }
 
 // A Violation is a piece of a history that breaks a promise. Times are those of the history.
 type Violation struct {
-	Rule     string          `json:"rule"`
-	Sentence string          `json:"sentence"`
-	From     int64           `json:"from"`
-	To       int64           `json:"to"`
-	Resource string          `json:"resource,omitempty"`
-	Clients  []string        `json:"clients,omitempty"`
-	Around   []history.Event `json:"around,omitempty"`
+	Rule     string
+	Sentence string
+	From     int64
+	To       int64
+	Resource string
+	Clients  []string
+	Around   []history.Event
 }
 
 // OK reports whether nothing was violated. A rule that had nothing to look at is no
