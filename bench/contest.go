@@ -131,7 +131,7 @@ func (c contest) play(length time.Duration, lock acquire) []possession {
 				}
 				toil(c.hold)
 				p.to = time.Since(start)
-				_ = unlock(context.Background())
+				_ = unlock(context.WithoutCancel(ctx))
 				all[i] = append(all[i], p)
 				asked = time.Since(start)
 			}

@@ -93,9 +93,9 @@ func (h hotspot) run(
 		return nil, 0, err
 	}
 	turns = h.play(s.contestTime, func(ctx context.Context, i int) (int, release, error) {
-		l, err := locks[i/h.goroutines].Lock(ctx, []string{resource}, s.ttl)
-		if err != nil {
-			return 0, nil, err
+		l, failed := locks[i/h.goroutines].Lock(ctx, []string{resource}, s.ttl)
+		if failed != nil {
+			return 0, nil, failed
 		}
 		return 0, l.Unlock, nil
 	})
