@@ -22,22 +22,6 @@ type (
 var compared = slices.Concat([]library{libraries.Redlock}, libraries.Redsync,
 	[]library{libraries.Redislock, libraries.Rueidislock})
 
-func libraryNames() []string {
-	names := make([]string, len(compared))
-	for i, l := range compared {
-		names[i] = l.Name
-	}
-	return names
-}
-
-// pick returns the libraries with these names, all if there are none.
-func pick(names []string) []library {
-	if len(names) == 0 {
-		return compared
-	}
-	return slices.DeleteFunc(slices.Clone(compared), func(l library) bool { return !slices.Contains(names, l.Name) })
-}
-
 // applicable returns those of the libraries that can lock on so many nodes.
 func applicable(some []library, nodes int) []library {
 	return slices.DeleteFunc(slices.Clone(some), func(l library) bool {
@@ -75,7 +59,7 @@ func on(addrs []string, ttl time.Duration, goroutines int) opening {
 func listLibraries(s settings, out *section) error {
 	versions := moduleVersions()
 	t := tables.New(fmt.Sprintf("One attempt for each lock, ttl %v", s.ttl), "client", "built with", "set up")
-	for _, l := range append(pick(s.only), libraries.Fenced) {
+	for _, l := range append(slices.Clone(compared), libraries.Fenced) {
 		var built []string
 		for _, m := range l.Modules {
 			built = append(built, strings.TrimSpace(m+" "+versions[m]))

@@ -15,7 +15,6 @@ import (
 type settings struct {
 	command     string // what measures the same again
 	parts       []part
-	only        []string // names of libraries; none: all
 	nodes       int
 	nodeCounts  []int
 	ttl         time.Duration
@@ -40,7 +39,6 @@ func parse(args []string, usage io.Writer) (settings, error) {
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
 	f.SetOutput(usage)
 	chosen := f.String("parts", strings.Join(partNames(), ","), "the `parts` to run")
-	only := f.String("only", "", "throughput, nodes, latency: only the libraries with these `names`")
 	f.IntVar(&s.nodes, "nodes", 5, "`number` of Redis nodes")
 	counts := f.String("node-counts", "1,3,5,7,9", "nodes, latency: `numbers` of nodes")
 	f.DurationVar(&s.ttl, "ttl", 8*time.Second, "what every lock is taken for")
@@ -66,13 +64,10 @@ func parse(args []string, usage io.Writer) (settings, error) {
 	if f.NArg() > 0 {
 		return s, fmt.Errorf("unexpected argument %q", f.Arg(0))
 	}
-	var failed [4]error
+	var failed [3]error
 	s.parts, failed[0] = list("parts", *chosen, partNamed)
 	s.nodeCounts, failed[1] = list("node-counts", *counts, positive)
 	s.goroutines, failed[2] = list("goroutines", *goroutines, positive)
-	if *only != "" {
-		s.only, failed[3] = list("only", *only, libraryNamed)
-	}
 	return s, errors.Join(append(failed[:], s.check())...)
 }
 
@@ -115,13 +110,6 @@ func partNamed(name string) (part, error) {
 		return parts[i], nil
 	}
 	return part{}, fmt.Errorf("%q is none of %s", name, strings.Join(partNames(), ", "))
-}
-
-func libraryNamed(name string) (string, error) {
-	if slices.Contains(libraryNames(), name) {
-		return name, nil
-	}
-	return "", fmt.Errorf("%q is none of %s", name, strings.Join(libraryNames(), ", "))
 }
 
 // check reports numbers with which nothing could be measured.

@@ -11,7 +11,7 @@ import (
 
 func TestParse(t *testing.T) {
 	for _, bad := range []string{
-		"-goroutines 0", "-node-counts 0", "-only redlock,other", "-goroutines x", "-parts other", "-rounds 0", "-time 0s",
+		"-goroutines 0", "-node-counts 0", "-goroutines x", "-parts other", "-rounds 0", "-time 0s",
 		"-contest-time 0s", "-warm-up -1s", "-smoke -write x", "-ttl 1ms", "argument", "-unknown",
 	} {
 		_, err := parse(strings.Fields(bad), io.Discard)

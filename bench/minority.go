@@ -52,7 +52,7 @@ func (r *report) withBad(s settings, cluster *testcluster.Cluster, a ailment) er
 	for i, n := range bad {
 		addrs[healthy+i] = n.ProxyAddr()
 	}
-	these := append(pick([]string{"redlock", "redsync-redigo", "redsync-redigo-failfast"}), libraries.Fenced)
+	these := []library{libraries.Redlock, libraries.Redsync[0], libraries.Redsync[1], libraries.Fenced} // On redigo.
 	clients, err := openAll(these, on(addrs, s.ttl, manyGoroutines))
 	if err != nil {
 		return err

@@ -73,6 +73,4 @@ func TestReport(t *testing.T) {
 		require.NoError(t, err)
 		require.Contains(t, string(svg), "redsync")
 	}
-	require.NoError(t, samePlots(d.folder, d.folder))
-	require.Error(t, samePlots(d.folder, docsFolder))
 }

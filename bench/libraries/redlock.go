@@ -35,19 +35,12 @@ func ours(name, setup string, worker func(*redlockWorker) Worker, opts []redlock
 			if err != nil {
 				return Client{}, err
 			}
-			c := Of(name, r, o.TTL)
-			c.NewWorker = func() Worker { return worker(&redlockWorker{r: r, ttl: o.TTL, drawn: o.Drawn}) }
-			return c, nil
+			return Client{
+				Name:      name,
+				NewWorker: func() Worker { return worker(&redlockWorker{r: r, ttl: o.TTL, drawn: o.Drawn}) },
+				Close:     func() { _ = r.Close(context.Background()) },
+			}, nil
 		},
-	}
-}
-
-// Of is a client that locks with r.
-func Of(name string, r *redlock.Redlock, ttl time.Duration) Client {
-	return Client{
-		Name:      name,
-		NewWorker: func() Worker { return &redlockWorker{r: r, ttl: ttl} },
-		Close:     func() { _ = r.Close(context.Background()) },
 	}
 }
 
