@@ -37,6 +37,7 @@ var parts = []part{
 	{"line", inLine},
 	{"hot", hot},
 	{"semaphore", permits},
+	{"overload", onNodes(overload)},
 }
 
 // onNodes has a part measure on servers of its own, as many as the flags say.
