@@ -188,18 +188,6 @@ func TestWindowShrinksIfTheFewThatAreAskedFail(t *testing.T) {
 	assert.Equal(t, 50, p.limit())
 }
 
-func TestWindowIsPatientForThreeQuartersAtMost(t *testing.T) {
-	for _, timeout := range []time.Duration{time.Millisecond, 100 * time.Millisecond, 250 * time.Millisecond, time.Minute} {
-		for _, best := range []time.Duration{0, time.Millisecond, 60 * time.Millisecond, time.Second, time.Hour} {
-			w := window{best: best}
-			patience, target := w.patience(timeout), w.target(timeout)
-			assert.GreaterOrEqual(t, patience, timeout/4, "%v, %v", timeout, best)
-			assert.LessOrEqual(t, patience, timeout*3/4, "%v, %v", timeout, best)
-			assert.Greater(t, timeout-patience, target, "what is left is enough for a round")
-		}
-	}
-}
-
 // nodesModel carries out lock rounds and releases one after the other, each in the same
 // time, behind a way that takes a fixed time. It plays callers in closed loops that
 // lock and unlock, with a place of the window for each lock, for some time, and
@@ -241,32 +229,6 @@ func nodesModel(w *window, start time.Time, callers int, way, work, length time.
 		serve(false)
 	}
 	return rate, took
-}
-
-func TestWindowFindsWhatNodesCarry(t *testing.T) {
-	start := time.Now()
-	for name, c := range map[string]struct {
-		callers   int
-		way, work time.Duration
-		rate      int           // at least
-		took      time.Duration // at most
-	}{
-		"a long way that 1 000 callers do not fill": {1000, 40 * time.Millisecond, 5 * time.Microsecond, 11_000, 60 * time.Millisecond},
-		"a long way that 4 000 callers fill":        {4000, 40 * time.Millisecond, 50 * time.Microsecond, 9500, 80 * time.Millisecond},
-		"a way of half a node timeout":              {1000, 120 * time.Millisecond, 50 * time.Microsecond, 4000, 150 * time.Millisecond},
-		"a way of most of a node timeout":           {1000, 200 * time.Millisecond, 50 * time.Microsecond, 600, 250 * time.Millisecond},
-		"a short way":                               {4000, 200 * time.Microsecond, 20 * time.Microsecond, 24_000, 20 * time.Millisecond},
-		"slow nodes":                                {4000, 200 * time.Microsecond, 500 * time.Microsecond, 950, 60 * time.Millisecond},
-		"very slow nodes":                           {4000, 200 * time.Microsecond, 2 * time.Millisecond, 240, 150 * time.Millisecond},
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := newWindow()
-			rate, took := nodesModel(&w, start, c.callers, c.way, c.work, 5*time.Second)
-			t.Logf("%d locks/s, %v, window %d, best %v", rate, took, w.limit(), w.best)
-			assert.GreaterOrEqual(t, rate, c.rate)
-			assert.LessOrEqual(t, took, c.took)
-		})
-	}
 }
 
 // Under a load that goes on, a way that has become longer gets the places that it takes within some seconds: neither

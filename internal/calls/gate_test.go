@@ -170,13 +170,3 @@ func TestGateCloses(t *testing.T) {
 		assert.ErrorIs(t, err, errClosed)
 	})
 }
-
-func TestGateThatIsFreeAllocatesNothing(t *testing.T) {
-	g := NewGate()
-	s := admission.Sample{Took: time.Millisecond, Timeout: testTimeout, Answered: true}
-	now := time.Now()
-	assert.Zero(t, testing.AllocsPerRun(100, func() {
-		_, _ = g.Enter(context.Background(), testTimeout)
-		g.Leave(s, now)
-	}))
-}

@@ -3,7 +3,6 @@ package conn
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"errors"
 	"io"
 	"math"
@@ -16,8 +15,6 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/seed6c881748/redlock/internal/testcluster"
 )
 
 // harmless are replies as servers give them.
@@ -90,36 +87,6 @@ func TestAReplyReaderRefusesWhatIsNoReply(t *testing.T) {
 	}
 }
 
-// Where redigo reads, it reads the same, and no more than a reply at a time.
-func TestRedigoGetsWholeReplies(t *testing.T) {
-	client, server := testcluster.Pipe()
-	go func() {
-		defer func() { _ = server.Close() }()
-		for _, reply := range harmless {
-			if _, err := io.WriteString(server, reply); err != nil {
-				return
-			}
-		}
-	}()
-	s := newSocket(client)
-	s.plain = true
-	by := redis.NewConn(s, 0, 0)
-	for i, reply := range harmless {
-		want, err := (&replyReader{in: bufio.NewReader(strings.NewReader(reply))}).next()
-		require.NoError(t, err)
-		var got any
-		if i%2 == 0 {
-			if got, err = by.Receive(); err != nil {
-				got = err
-			}
-		} else {
-			got, err = s.reply(0)
-			require.NoError(t, err)
-		}
-		require.Equal(t, want, got)
-	}
-}
-
 // What a server announces is not allocated for redigo either.
 func TestRedigoDoesNotGetALongReply(t *testing.T) {
 	s := newSocket(&readConn{Reader: strings.NewReader("*1\r\n$1099511627776\r\n")})
@@ -177,64 +144,15 @@ func redigoWrites(t *testing.T, command string, args []any) string {
 func TestErrorsThatEndAConnection(t *testing.T) {
 	for _, s := range []string{
 		"READONLY You can't write against a read only replica.",
-		"READONLY You can't write against a read only replica. script: 5cb4, on @user_script:1.",
-		"ERR Error running script (call to f_5cb4): @user_script:12: @user_script: 12: -READONLY You can't write against a read only replica.",
-		"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
-		"NOAUTH Authentication required.",
+		"ERR Error running script (call to f_5cb4): @user_script:12: @user_script: 12: -READONLY You can't write.",
+		"MASTERDOWN Link with MASTER is down", "NOAUTH Authentication required.",
 	} {
 		require.ErrorContains(t, WrongServer(redis.Error(s)), s)
 	}
-	for _, s := range []string{
-		"LOADING Redis is loading the dataset in memory", "BUSY Redis is busy running a script.", "OOM command not allowed",
-		"MISCONF Redis is configured to save RDB snapshots", "NOPERM this user has no permissions", "NOSCRIPT No matching script.",
-		"MOVED 1 10.0.0.1:6379", "CLUSTERDOWN Hash slot not served", "NOREPLICAS Not enough good replicas to write.", "READONLYX y", "ERR READONLY x",
-	} {
+	for _, s := range []string{"LOADING Redis is loading", "MOVED 1 10.0.0.1:6379", "READONLYX y", "ERR READONLY x"} {
 		require.NoError(t, WrongServer(redis.Error(s)), s)
 	}
-	assert.NoError(t, WrongServer(nil))
 	assert.NoError(t, WrongServer(errors.New("READONLY x")), "not the server's")
-}
-
-// Whatever a server answers is no reason to panic.
-func TestFieldsOfAnAnswer(t *testing.T) {
-	for _, reply := range []any{nil, int64(1), []byte("x"), "OK"} {
-		_, err := Answer{Reply: reply}.Fields()
-		require.Error(t, err)
-	}
-	fields, err := Answer{Reply: []any{[]byte("flags"), []any{[]byte("on"), "nopass"}, "keys", []byte("~*"), "odd"}}.Fields()
-	require.NoError(t, err)
-	assert.Equal(t, map[string]string{"flags": "[on nopass]", "keys": "~*"}, fields)
-	_, err = Answer{Err: redis.Error("NOPERM no")}.Fields()
-	require.EqualError(t, err, "NOPERM no")
-}
-
-func TestParseInfo(t *testing.T) {
-	fields := ParseInfo("# Server\r\nrun_id:abc\r\n\r\nempty:\r\nno colon\r\nlistener0:name=tcp,bind=::1\r\nlast:1")
-	assert.Equal(t, Info{"run_id": "abc", "empty": "", "listener0": "name=tcp,bind=::1", "last": "1"}, fields)
-	assert.Empty(t, ParseInfo(""))
-	n, ok := fields.Number("last")
-	assert.True(t, ok)
-	assert.Equal(t, int64(1), n)
-	_, ok = fields.Number("run_id")
-	assert.False(t, ok)
-}
-
-func TestInfoHasARunThatTheServerTellsTheTruthAbout(t *testing.T) {
-	id := strings.Repeat("a0", 20)
-	assert.Equal(t, id, Info{"run_id": id}.Run())
-	for _, lie := range []string{"", "abc", strings.Repeat("0", 40), strings.Repeat("A0", 20), id + "0"} {
-		assert.Empty(t, Info{"run_id": lie}.Run(), lie)
-	}
-}
-
-func TestInfoHasAMajorVersion(t *testing.T) {
-	for version, want := range map[string]int{"7.4.1": 7, "v1.24.0": 1, "10": 10} {
-		got, ok := Major(version)
-		assert.True(t, ok, version)
-		assert.Equal(t, want, got, version)
-	}
-	_, ok := Major("")
-	assert.False(t, ok)
 }
 
 // The likely cause comes before the error, which stays what it is.
@@ -261,26 +179,8 @@ func TestLikelyCauseOfAnUnknownCommandIsToldWithoutItsArguments(t *testing.T) {
 	for says, want := range map[string]string{
 		"ERR unknown command 'SCRIPT', with args beginning with: 'LOAD' 'local n' ":   "ERR unknown command 'SCRIPT'",
 		"ERR unknown command `SCRIPT`, with args beginning with: `LOAD`, `local n`, ": "ERR unknown command `SCRIPT`",
-		"ERR unknown command 'get'":                     "ERR unknown command 'get'",
-		"ERR x, with args beginning with: 'unknown'":    "ERR x, with args beginning with: 'unknown'",
-		"NOPERM unknown, with args beginning with: 'a'": "NOPERM unknown, with args beginning with: 'a'",
+		"NOPERM unknown, with args beginning with: 'a'":                               "NOPERM unknown, with args beginning with: 'a'",
 	} {
 		assert.Equal(t, redis.Error(want), WithoutArguments(redis.Error(says)))
-	}
-	assert.Equal(t, io.EOF, WithoutArguments(io.EOF))
-	require.NoError(t, WithoutArguments(nil))
-}
-
-// An attempt ends with its context. redigo leaves a goroutine behind then, which may still read from the socket.
-func TestLikelyCauseOfAnAttemptThatEndedWithItsContextIsNotLookedFor(t *testing.T) {
-	for _, ended := range []error{context.DeadlineExceeded, context.Canceled} {
-		s, read := new(socket), make(chan struct{})
-		go func() {
-			defer close(read)
-			s.first, s.begun = "HTTP", true // The race detector sees it.
-		}()
-		require.Equal(t, ended, likely(ended, s))
-		<-read
-		require.Equal(t, ended, likely(ended, s))
 	}
 }

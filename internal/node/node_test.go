@@ -114,18 +114,6 @@ func (released) Life() time.Duration { return time.Hour }
 func (released) Keys() []any         { return []any{"a"} }
 func (released) Value() any          { return "token" }
 
-// A look may be answered with places that there are not, also of 64 bits where an int has 32.
-func TestLookWithPlacesThatThereAreNot(t *testing.T) {
-	n := &Node{Config: Config{Epoch: time.Now()}}
-	trace, e := repeating(n, 1)
-	var look lookTask
-	look.add(n.releases.pop(1))
-	n.looked(&look, []any{int64(-1), int64(0), int64(2), int64(1<<32 + 1), "1", nil}, nil, time.Now())
-	assert.Zero(t, n.queue.len, "nothing was found")
-	assert.True(t, isDue(trace))
-	assert.EqualValues(t, 2, e.step)
-}
-
 // What could not be written goes back ahead of what was queued meanwhile, with its counts.
 func TestRequestQueueAppend(t *testing.T) {
 	lock, release := &Request{Task: &Task{Kind: LockRequest}}, &Request{Task: &Task{Kind: Release}}
@@ -208,15 +196,21 @@ func TestResponsiveIsANodeByItsVotes(t *testing.T) {
 	}
 }
 
-// A round trip is worth telling where it is the reason.
-func TestResponsiveSaysWhatARequestTakes(t *testing.T) {
-	n := &Node{Config: Config{Timeout: time.Second}, rtt: roundTrip{smoothed: 400 * time.Millisecond}}
-	now := time.Now()
+// A node that is down counts as that, and misses nothing. The same again is told at once when it is back.
+func TestResponsiveIsNoQuestionWhileItIsDown(t *testing.T) {
+	now, late := time.Now(), Outcome{Err: ErrTimeout}
+	n := &Node{Config: Config{Timeout: time.Second, Code: code, Epoch: now}, state: Up}
+	vote := func(after time.Duration) int {
+		n.Voted(&late, now.Add(after*time.Second))
+		return len(n.Facts())
+	}
+	require.Equal(t, []int{0, 0, 1}, []int{vote(0), vote(2), vote(4)})
+	_, _ = n.Ended(new(Conn), false, now)
+	n.Facts()
 	require.NoError(t, n.unresponsive(now))
-	n.misses.reported, n.misses.since, n.misses.last = true, now.Add(-41*time.Second), ErrTimeout
-	require.EqualError(t, n.unresponsive(now), "no vote in time for 41s (last: redlock: node timeout)")
-	n.rtt.smoothed *= 2
-	require.EqualError(t, n.unresponsive(now), "no vote in time for 41s (last: redlock: node timeout); a request takes 800ms")
+	assert.Zero(t, vote(5))
+	n.state = Up
+	assert.Equal(t, 1, vote(6))
 	require.ErrorIs(t, n.unresponsive(now), ErrTimeout)
 }
 

@@ -42,35 +42,26 @@ func TestCompare(t *testing.T) {
 		"the same":                         {"a=1 b=2 c=3", "a=1 b=2 c=3", "", "", true},
 		"in another order, by other names": {"a=1 b=2 c=3", "z=3 x=1 y=2", "", "", true},
 		"one wrong":                        {"a=1 b=2 c=3", "a=1 b=2 d=4", "c", "d", false},
-		"two wrong":                        {"a=1 b=2 c=3", "c=3 d=4 e=5", "a b", "d e", false},
 		"three to five":                    {"a=1 b=2 c=3", "a=1 b=2 c=3 d=4 e=5", "", "d e", false},
 		"three to four":                    {"a=1 b=2 c=3", "a=1 b=2 c=3 d=4", "", "d", true},
-		"four to five":                     {"a=1 b=2 c=3 d=4", "a=1 b=2 c=3 d=4 e=5", "", "e", true},
 		"four to three, another":           {"a=1 b=2 c=3 d=4", "b=2 c=3 d=4", "a", "", true},
-		"one to two":                       {"a=1", "a=1 b=2", "", "b", true},
-		"two to three":                     {"a=1 b=2", "a=1 b=2 c=3", "", "c", true},
 		"one and three":                    {"a=1", "a=1 b=2 c=3", "", "b c", false},
 		"a name that was moved":            {"a=1 b=2 c=3", "a=1 b=2 c=4", "c", "c", false},
-		"all names were moved":             {"a=1 b=2 c=3", "a=4 b=5 c=6", "a b c", "a b c", false},
 
 		"never reached":                          {"a=1 b=2 c", "a=1 b=2 d=4", "", "", true},
-		"never reached by them":                  {"a=1 b=2 c=3", "a=1 b d", "", "", true},
 		"one hides itself, and one is wrong":     {"a b=2 c=3", "a b=2 d=4", "c", "d", false},
 		"one hides itself, and one has moved":    {"a b=2 c=3", "a b=2 c=4", "c", "c", false},
 		"one that hides itself, by another name": {"x=1 b c=3", "b=1 x c=3", "", "", true},
 		"not enough that are unknown":            {"a=1 b=2 c=3", "a d=4 e=5", "b c", "d e", false},
 		"a common name is the same address":      {"c=3 a=1", "a d=4", "c", "d", true},
-		"unknown, but more of them":              {"a b c", "a b c d", "", "d", true},
 		"nothing is known":                       {"a b c", "d e f", "", "", true},
 
 		"it has restarted, and they were not back yet": {"a=1 b=22:60:0 c=3", "a=1 b=2:3600:70 c=3", "", "", true},
 		"it has restarted, and I was not back yet":     {"a=1 b=2:3600:70 c=3", "a=1 b=22:60:0 c=3", "", "", true},
-		"whole seconds": {"a=1 b=22:60:0 c=3", "a=1 b=2:3600:59 c=3", "", "", true},
-		"as long as a message and two more may take": {"a=1 b=22:60:0 c=3", "a=1 b=2:3600:56 c=3", "", "", true},
-		"both lived at once":                         {"a=1 b=22:60:0 c=3", "a=1 b=2:3600:50 c=3", "b", "b", false},
-		"it has just begun":                          {"a=1 b=22:1:0 c=3", "a=1 b=2:3600:0 c=3", "", "", true},
-		"all have restarted":                         {"a=11:9:0 b=22:8:0 c=33:7:0", "a=1:99:15 b=2:99:15 c=3:99:15", "", "", true},
-		"other names, and a restart":                 {"x=11:9:0 b=2 c=3", "a=1:99:15 b=2 c=3", "", "", true},
+		"as long as a message and two more may take":   {"a=1 b=22:60:0 c=3", "a=1 b=2:3600:56 c=3", "", "", true},
+		"both lived at once":                           {"a=1 b=22:60:0 c=3", "a=1 b=2:3600:50 c=3", "b", "b", false},
+		"it has just begun":                            {"a=1 b=22:1:0 c=3", "a=1 b=2:3600:0 c=3", "", "", true},
+		"all have restarted":                           {"a=11:9:0 b=22:8:0 c=33:7:0", "a=1:99:15 b=2:99:15 c=3:99:15", "", "", true},
 
 		"the one of another name is the odd one": {"c=33:50:0 a=11:60:0 b=2", "a=1:3600:70 b=2 d=4", "c", "d", false},
 
@@ -81,7 +72,6 @@ func TestCompare(t *testing.T) {
 		"whoever is displaced may return": {"a=0:20:0 b=11:10:0 e=44:24:0", "x=0:28:8 y=1:3600:12 z=4:3600:41", "", "", true},
 
 		"their two lead to one": {"a=1 b=2 c=3", "a=1 b=1 c=3", "b", "b", false},
-		"my two lead to one":    {"a=1 b=1 c=3", "a=1 b=2 c=3", "b", "b", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			here, there, meet := Compare(set(t, c.mine), set(t, c.theirs))
@@ -104,12 +94,8 @@ func TestASetSaysAllThatAnotherSays(t *testing.T) {
 	}{
 		"the same":                 {"a=1 b=2", "b=2 a=1", true, true},
 		"one is not reached":       {"a=1 b", "b=2 a=1", false, true},
-		"it has reached more":      {"a=1 b=2", "b a=1", false, false},
-		"a smaller set":            {"a=1", "a=1 b=2", false, false},
 		"seen later":               {"a=1 b=2:90:5", "a=1 b=2:90:60", false, false},
-		"seen earlier":             {"a=1 b=2:90:60", "a=1 b=2:90:5", false, true},
 		"each as good as just now": {"a=1:90:2 b=2:90:9", "a=1:90:1 b=2:90:5", true, true},
-		"another server":           {"a=1 b=2", "a=1 b=3", false, false},
 		"one server twice":         {"a=1 b=1", "a=1 b=2", false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -121,18 +107,6 @@ func TestASetSaysAllThatAnotherSays(t *testing.T) {
 			assert.False(t, s.IsIn(of))
 		})
 	}
-}
-
-func TestTwice(t *testing.T) {
-	for want, words := range map[string]string{
-		"":      "a=1 b=2 c",
-		"a c":   "a=1 b=2 c=1",
-		"a b d": "a=1 b=1 c=2 d=1",
-	} {
-		assert.Equal(t, want, strings.Join(set(t, words).Twice(), " "))
-	}
-	assert.Empty(t, set(t, "a b c").Twice(), "nothing is known")
-	assert.Empty(t, set(t, "a=1 b=1:3600:3").Twice(), "the name b was moved, and is not reached now")
 }
 
 func TestNotesAreReadAsTheyWereWritten(t *testing.T) {

@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/seed6c881748/redlock/internal/lease"
@@ -170,7 +171,7 @@ func (w *world) checkVerdict(c *client, cl *claim, before, r *round, e lease.Eff
 		v = lease.Undecided
 	}
 	if told != v {
-		w.wrong("votes that come to " + names[v] + " are told as " + names[told])
+		w.wrong(fmt.Sprintf("votes that come to %d are told as %d", v, told))
 	}
 	if r.Contest != nil && r.aim == 0 && cl.nr == 0 && r.Question <= 3 && v == lease.NoQuorum && r.Verdict == v && w.mono(c) >= c.contest && w.s.at.Equal(w.at(c)) {
 		w.wrong("the end of a contest is told as an outage")
@@ -179,8 +180,6 @@ func (w *world) checkVerdict(c *client, cl *claim, before, r *round, e lease.Eff
 		w.wrong("a round has come to what its votes do not")
 	}
 }
-
-var names = [...]string{"nothing", "a lock", "a lock of others", "no quorum", "a loss", "an end", "another's lead"}
 
 // checkEffects looks at what is told how often.
 func (w *world) checkEffects(c *client, r *round, e lease.Effect) {
@@ -714,6 +713,6 @@ func (w *world) checkAtEnd() {
 		w.wrong(map[bool]string{true: "nobody has got the lock", false: "several have got the lock"}[wins < w.wins])
 	}
 	if w.comesTo != "" && w.clients[0].last != map[string]lease.Verdict{"granted": lease.Granted, "taken": lease.Taken, "no quorum": lease.NoQuorum}[w.comesTo] {
-		w.wrong("the first client has come to " + names[w.clients[0].last])
+		w.wrong(fmt.Sprintf("the first client has come to %d", w.clients[0].last))
 	}
 }

@@ -1,7 +1,6 @@
 package quorum
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
@@ -18,30 +17,30 @@ type move struct {
 	luck              uint8 // with what is random
 }
 
-type what uint8
+type what string
 
 const (
-	passes what = iota
-	begins
-	asks
-	serves
-	hears
-	reading
-	rings // a timer
-	silences
-	leaves // gives up
-	takesIt
-	goesOn
-	extending
-	unlocking
-	repairing
-	settling // an extension or a release is over
-	breaking
-	again // what comes twice
-	flushing
-	restarting
-	stopping
-	waking
+	passes     what = "time passes"
+	begins     what = "begins"
+	asks       what = "asks"
+	serves     what = "a node serves"
+	hears      what = "hears"
+	reading    what = "reads"
+	rings      what = "its timer rings"
+	silences   what = "its time is over"
+	leaves     what = "gives up"
+	takesIt    what = "takes the result"
+	goesOn     what = "has rested"
+	extending  what = "extends"
+	unlocking  what = "releases"
+	repairing  what = "repairs"
+	settling   what = "looks at an extension or a release"
+	breaking   what = "its connection breaks"
+	again      what = "what comes twice does"
+	flushing   what = "a node loses its keys"
+	restarting what = "a node restarts"
+	stopping   what = "stands still, or its machine sleeps"
+	waking     what = "goes on"
 )
 
 // Ways to serve.
@@ -694,46 +693,4 @@ func (w *world) breaks(c *client, cl *claim, i int, late bool) {
 	for _, n := range failed {
 		w.vote(c, cl, int(n), i, node.Outcome{Err: errBroken}, w.at(c))
 	}
-}
-
-// String says what a move is, in the world before it.
-func (m move) String(w *world) string {
-	who, place := string(rune('A'+m.who)), fmt.Sprint("node ", m.place+1)
-	if w.limits.clients > 0 && m.claim > 0 {
-		who += fmt.Sprint("'s claim ", m.claim+1)
-	}
-	if m.what == serves || m.what == hears || m.what == again || m.what == reading {
-		return m.delivery(w, who, place)
-	}
-	text := map[what]string{
-		passes: fmt.Sprint(w.passes(), " later"), begins: who + " begins", asks: who + " asks", rings: who + ": the timer",
-		silences: who + ": the time is over", leaves: who + " gives up", takesIt: who + " takes the result", goesOn: who + " has rested",
-		extending: who + " extends", unlocking: who + " releases its lock", repairing: who + " repairs " + place, settling: who + " looks at what has become of it",
-		breaking: who + ": the connection to " + place + " breaks" + map[uint8]string{1: ", and what was on it comes late"}[m.how], flushing: place + " loses its keys",
-		restarting: place + " restarts without its data", stopping: who + map[uint8]string{1: " stands still", 2: "'s machine falls asleep"}[m.how], waking: who + " goes on",
-	}[m.what]
-	if m.luck > 0 {
-		text += fmt.Sprint(", with luck ", m.luck)
-	}
-	return text
-}
-
-func (m move) delivery(w *world, who, place string) string {
-	cl := w.clients[m.who].claims[m.claim]
-	switch m.what {
-	case serves:
-		way := [...]string{served: "", expired: ", what may have ended being gone", faulty: " with an error", reserving: " by keeping it for others", lying: " with a lie", doubled: ", which will come again"}[m.how]
-		return fmt.Sprintf("%s carries out %s's %s%s", place, who, taskNames[cl.wire[m.place][0].task], way)
-	case again:
-		return fmt.Sprintf("%s carries out %s's %s again", place, who, taskNames[cl.copies[m.place][0].task])
-	}
-	r := &cl.replies[m.place][0]
-	said := map[node.Stance]string{node.Yes: "yes", node.No: "no", node.Gone: "gone", node.Silent: "an error"}[r.stance]
-	if r.fence != 0 {
-		said += fmt.Sprint(" with ", r.fence)
-	}
-	if m.what == reading {
-		return fmt.Sprintf("%s reads %s of %s, and does not get on", who, said, place)
-	}
-	return fmt.Sprintf("%s hears %s of %s", who, said, place)
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -178,41 +179,18 @@ func way(visits []visit, at int32) []move {
 	for ; at > 0; at = visits[at].from {
 		moves = append(moves, visits[at].move)
 	}
-	for i, j := 0, len(moves)-1; i < j; i, j = i+1, j-1 {
-		moves[i], moves[j] = moves[j], moves[i]
-	}
+	slices.Reverse(moves)
 	return moves
 }
 
-// tell has moves in words.
+// tell has moves, and what the nodes store after each.
 func (s *search) tell(moves []move, why string) (story []string) {
 	w := newWorld(s)
 	for i, m := range moves {
-		line := fmt.Sprintf("%d. %s", i+1, m.String(w))
 		w = s.step(w, m)
-		story = append(story, fmt.Sprintf("%-60s %s", line, w.show()))
+		story = append(story, fmt.Sprintf("%d. %+v, at %v: %v", i+1, m, w.now, w.nodes[:w.limits.nodes]))
 	}
 	return append(story, "Then: "+why+".")
-}
-
-// show is what the nodes store.
-func (w *world) show() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%v:", w.now)
-	for i := range w.limits.nodes {
-		b.WriteString(" ")
-		for _, k := range w.nodes[i] {
-			if k.Token == 0 {
-				b.WriteString("-")
-			} else {
-				b.WriteString(w.digest(uint8(k.Token)))
-			}
-			if k.Counter != 0 {
-				fmt.Fprint(&b, k.Counter)
-			}
-		}
-	}
-	return b.String()
 }
 
 // wander makes a random walk, and returns the story if it ends in what is wrong.

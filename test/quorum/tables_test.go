@@ -295,13 +295,6 @@ func TestQuorumFindsWhatIsWrong(t *testing.T) {
 	}
 }
 
-func TestQuorumLarge(t *testing.T) {
-	if testing.Short() || os.Getenv("QUORUM") != "full" {
-		t.Skip("for QUORUM=full")
-	}
-	searchAll(t, large, true)
-}
-
 // crowded has everything happen, in worlds that are too large to be searched.
 var crowded = budget{
 	ticks: 12, giveUps: 1, breaks: 3, lates: 1, twice: 1, flushes: 0, stops: 1, sleeps: 1, faults: 2, extends: 2, unlocks: 2, repairs: 1, lags: 2, reads: 2, delays: 2,
@@ -334,4 +327,11 @@ func TestQuorumAtRandom(t *testing.T) {
 		}
 		t.Logf("%d walks in %v", walks, time.Since(began).Round(time.Millisecond))
 	}
+}
+
+func TestQuorumLarge(t *testing.T) {
+	if testing.Short() || os.Getenv("QUORUM") != "full" {
+		t.Skip("for QUORUM=full")
+	}
+	searchAll(t, large, true)
 }

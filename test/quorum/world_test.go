@@ -132,8 +132,6 @@ const (
 	releaseTask
 )
 
-var taskNames = [...]string{"lock request", "raise", "extension", "repair", "release"}
-
 // background is the round of a request that no round waits for.
 const background = 255
 
@@ -361,8 +359,6 @@ func (l *limits) validity() time.Duration { return l.ttl - l.drift }
 func in(set uint8, i int) bool                { return set>>i&1 != 0 }
 func (w *world) mono(c *client) time.Duration { return w.now - c.slept }
 func (w *world) at(c *client) time.Time       { return epoch.Add(w.mono(c)) }
-func (w *world) digest(token uint8) string    { return w.digests[token-1 : token] }
-
 func (w *world) wrong(why string) {
 	if w.broken == "" {
 		w.broken = why

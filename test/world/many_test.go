@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -246,34 +245,6 @@ func TestManyThatComeLateAreReleased(t *testing.T) {
 	assert.Equal(t, []int{0, 0, 0}, []int{s.PendingReleases, s.Repeats, s.Backlog})
 }
 
-// A look that is refused is replaced by releases, and that ends, too.
-func TestManyLooksThatAreRefusedEnd(t *testing.T) {
-	w, all := asked(t, 3)
-	w.breaks()
-	w.connect()
-	for _, o := range all {
-		require.NoError(t, w.n.Enqueue(o.request(node.Release, release), w.at()))
-	}
-	w.run(0)
-	sent := 0
-	for end := 3 * time.Hour; w.due > 0 && w.now < end; sent++ {
-		require.Less(t, sent, 100, "looks and releases")
-		w.now, w.due = max(w.now, w.due), 0
-		w.n.Tick(w.at())
-		w.note()
-		for _, s := range w.write() {
-			if s.Command.Script == node.Look {
-				w.n.Answer(w.c, nil, errors.New("NOPERM"), w.at())
-			} else {
-				w.n.Answer(w.c, "gone", nil, w.at())
-			}
-			w.note()
-		}
-		w.carry()
-	}
-	assert.Zero(t, w.n.Stats(w.at()).Repeats)
-}
-
 // A release that the server refuses for a while is carried out soon after.
 func TestManyThatAreRefusedForLongAreReleased(t *testing.T) {
 	w, all := granted(t, 100)
@@ -309,25 +280,6 @@ func TestManyErrors(t *testing.T) {
 	}
 }
 
-// A release of what lives for ever is refused for as long as the server likes, and owed for as long as it is away.
-func TestManyThatLiveForEver(t *testing.T) {
-	w, all := granted(t, 1)
-	o := all[0]
-	o.life = math.MaxInt64
-	w.back = "BUSY"
-	w.n.Release(&o.Trace, 0, w.at())
-	w.run(time.Hour)
-	w.breaks()
-	w.rest()
-	w.now += 1000 * time.Hour
-	w.back = ""
-	w.n.Retry()
-	w.connect()
-	w.run(time.Second)
-	assert.Empty(t, w.keys)
-	assert.Zero(t, w.n.Stats(w.at()).PendingReleases)
-}
-
 // A node that is away for longer than keys live is owed nothing any more.
 func TestManyThatAreOverAreForgotten(t *testing.T) {
 	w, all := asked(t, 10)
@@ -344,18 +296,6 @@ func TestManyThatAreOverAreForgotten(t *testing.T) {
 	assert.Zero(t, w.n.Stats(w.at()).PendingReleases)
 }
 
-// A release that the server refuses for good is given up when nothing can be left.
-func TestManyThatAreRefusedForGoodAreGivenUp(t *testing.T) {
-	w, all := granted(t, 1)
-	o := all[0]
-	w.back = "NOPERM"
-	w.n.Release(&o.Trace, 0, w.at())
-	w.run(ttl / 2)
-	assert.Equal(t, 1, w.n.Stats(w.at()).PendingReleases)
-	w.run(2 * ttl)
-	assert.Zero(t, w.n.Stats(w.at()).PendingReleases)
-}
-
 // Which reasons for a vote that is missing say nothing about the node.
 func TestManyReasonsAreTheClientsOwn(t *testing.T) {
 	c := node.Config{Code: func(err error) string { return err.Error() }}
@@ -364,22 +304,6 @@ func TestManyReasonsAreTheClientsOwn(t *testing.T) {
 	}
 	for _, of := range []error{node.ErrTimeout, node.ErrSilent, node.ErrBehind, errors.New("OOM")} {
 		assert.False(t, c.IsOwn(of), of)
-	}
-}
-
-// The time that replies take is the mean of the first eight, and then moves by an eighth.
-func TestManyRoundTrips(t *testing.T) {
-	w := newCrowd(t)
-	w.connect()
-	for _, took := range []struct{ reply, mean, takes int }{
-		{100, 100, 100}, {200, 150, 150}, {300, 200, 200}, {0, 150, 0}, {150, 150, 150}, {150, 150, 150}, {150, 150, 150}, {150, 150, 150}, {950, 250, 250}, {170, 240, 170},
-	} {
-		require.NoError(t, w.n.Enqueue(owners(0, 1, 0)[0].request(node.Ask, extend), w.at()))
-		w.write()
-		w.now += time.Duration(took.reply) * time.Millisecond
-		w.n.Answer(w.c, "yes", nil, w.at())
-		assert.Equal(t, time.Duration(took.mean)*time.Millisecond, w.n.Stats(w.at()).RTT)
-		assert.InDelta(t, took.takes*int(time.Millisecond), int(w.n.Takes()), 1)
 	}
 }
 

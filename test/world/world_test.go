@@ -30,7 +30,6 @@ type limits struct {
 	quarantine                              int  // times that the server grants nothing for a while
 	direct, old, long                       bool // lock requests go without the script; the server does not know that; the other client's value is too long for it
 	askedAgain, stops                       int  // lock requests that are made again; times that the process stops for a while, and the watchdog with it
-	votes, ooms                             int  // that rounds have counted; times that the server refuses writes
 	deletes                                 bool // releases go without the script
 	waiters                                 int  // that get in line while somebody holds the resource
 	ageless                                 bool // connections are not made anew because of their age
@@ -247,14 +246,7 @@ func (m message) ends() bool {
 
 // isOfToken reports whether it is about a single token.
 func (m message) isOfToken() bool {
-	return m.script != nil && m.script != node.Look && m.script != node.Probe && m.script != aside
-}
-
-func (m message) String() string {
-	if m.script == nil {
-		return "PING"
-	}
-	return fmt.Sprint(m.script.Name, " of ", m.tokens)
+	return m.script != nil && m.script != node.Look && m.script != aside
 }
 
 // A reply is on its way back.
@@ -321,9 +313,6 @@ type world struct {
 	turnedAway  bool          // somebody was, since the last reply, as the node was silent
 	failed      bool          // not connected since an attempt has failed, or since silence
 	askedAnew   time.Duration // when others have last found another server, and that was heard; 0: never
-	polls       polls         // what is known of votes
-	sign        time.Duration // when a sign of life was last asked for
-	oom         bool          // the server refuses writes
 	mail        mail          // for what was asked aside
 }
 
@@ -416,14 +405,9 @@ func (w *world) after() {
 			w.is(&w.lost, true, "lost twice")
 		case node.Well:
 			w.lost = false
-			w.polls.well++
 		case node.Settled:
 			w.settled[0] += f.Unknown
 			w.settled[1] += f.Released
-		case node.Unresponsive:
-			if w.polls.told--; !errors.Is(f.Why, w.polls.last) {
-				w.wrong(fmt.Sprintf("the reason why it is unresponsive is %v", f.Why))
-			}
 		case node.Vanished:
 			w.vanished++
 		default:
@@ -452,14 +436,6 @@ func (w *world) look() {
 		w.wrong(fmt.Sprintf("%d releases are owed and %d repeated, of %d tokens", s.PendingReleases, s.Repeats, len(w.attempts)))
 	case s.Up && w.lost:
 		w.wrong("it is connected, and nobody was told")
-	case w.votes > 0 && (w.polls.told != 0 || w.polls.well != 0):
-		w.wrong(fmt.Sprintf("that it is unresponsive is told %d times too seldom, and that it is well %d times too often", w.polls.told, w.polls.well))
-	case w.votes > 0 && s.Up && (s.Unresponsive != nil) != w.polls.reported:
-		w.wrong(fmt.Sprintf("it is unresponsive: %v", s.Unresponsive))
-	case w.votes > 0 && s.Unresponsive != nil && !errors.Is(s.Unresponsive, w.polls.last):
-		w.wrong(fmt.Sprintf("the reason why it is unresponsive is %v", s.Unresponsive))
-	case w.votes > 0 && w.polls.isOpen() && !w.n.HasMisses():
-		w.wrong("votes are missing, and it does not say so")
 	case s.RTT > w.longest, w.n.Takes() > max(w.longest, 1):
 		w.wrong(fmt.Sprintf("replies take %v, or %v of late, and none has taken longer than %v", s.RTT, w.n.Takes(), w.longest))
 	case (w.n.Takes() > 0) != (w.c != nil && w.replied):
@@ -761,9 +737,6 @@ func (w *world) check(m message) {
 	if m.script != deletion && m.part > 0 && (w.noDirect || w.neverDirect || w.dialect != nil) {
 		w.wrong("a lock is asked for without the script where that is not possible")
 	}
-	if w.votes > 0 && (m.script == nil || m.script == node.Probe) {
-		w.sign = w.now
-	}
 	if m.script == aside {
 		return
 	}
@@ -794,15 +767,13 @@ func (w *world) carry(m message) reply {
 		w.server.Expire(w.clock())
 	}
 	switch {
-	case m.script == node.Probe && w.oom:
-		return reply{to: m, err: errors.New("OOM no memory")}
 	case m.script == deletion && m.part == 2:
 		left := int64(-2)
 		if w.bell {
 			left = 1000
 		}
 		return reply{to: m, value: left}
-	case m.script == nil, m.script == node.Probe, m.part == 2:
+	case m.script == nil, m.part == 2:
 		return reply{to: m, value: int64(1)}
 	case m.script == aside:
 		return reply{to: m, value: "yes"}
@@ -890,13 +861,6 @@ func (w *world) hear(r reply) {
 	}
 	removed := ends && r.to.part == 2
 	w.halves(r)
-	if r.to.script == node.Probe {
-		why := r.err
-		if why == nil && w.now-r.to.at > w.timeout() {
-			why = node.ErrTimeout
-		}
-		w.polls.vote(why, true, w.now)
-	}
 	w.after()
 	w.heardOf(r, vanished)
 	if removed {
@@ -993,8 +957,6 @@ func (w *world) begin() {
 	w.noDirect, w.failed, w.first, w.forgot, w.served, w.keepsKeys = false, false, reply{}, false, false, false
 	w.turnedAway, w.putOff = false, false
 	w.lastReply = w.now
-	w.sign = w.now
-	w.polls.well-- // It is told that the node is connected.
 	if w.oldAt = 0; w.anews > 0 && !w.ageless {
 		w.oldAt = w.now + age - time.Duration(spread*float64(age/4))
 	}
@@ -1076,7 +1038,6 @@ func (w *world) end(why error) {
 	for _, r := range w.replies {
 		w.lose(r.to)
 	}
-	w.polls.down()
 	failed, why := w.n.Ended(w.c, errors.Is(why, errLong), w.at())
 	for _, m := range w.wire {
 		w.delay(m)
