@@ -12,15 +12,9 @@ import (
 
 	"github.com/seed6c881748/redlock/internal/conn"
 	"github.com/seed6c881748/redlock/internal/testcluster"
-	"github.com/seed6c881748/redlock/redlock"
 )
 
 // What these nodes do with servers, the tests of the integrations try, by package nodetest.
-
-func TestARefusedNodeIsRefusedByNew(t *testing.T) {
-	_, err := redlock.New([]redlock.Node{Refused("a Sentinel", "want %s", "a master")})
-	require.EqualError(t, err, "redlock: node 1 of 1: a Sentinel is not supported: want a master")
-}
 
 // A provider that fails leaves no connection behind.
 func TestAConnectionWithoutCredentialsIsClosed(t *testing.T) {

@@ -25,13 +25,6 @@ func Example() {
 	// Output: 10.0.0.1:6379
 }
 
-// The database is a part of the name, as with redlock.NewNode.
-func ExampleServer_Node() {
-	node := dial.Server{Address: "10.0.0.1:6379", Database: 2}.Node()
-	fmt.Println(node)
-	// Output: 10.0.0.1:6379/2
-}
-
 // What redlock cannot use safely, New refuses.
 func ExampleRefused() {
 	node := dial.Refused("sentinel:26379", "a replica may lack the latest locks")

@@ -14,9 +14,8 @@ import (
 )
 
 var (
-	ctx     = context.Background()
-	cluster = redlocktest.New(&testkit.ExampleTB{}, 3, redlock.WithNodeTimeout(10*time.Second))
-	r       = cluster.Redlock
+	ctx = context.Background()
+	r   = redlocktest.New(&testkit.ExampleTB{}, 3, redlock.WithNodeTimeout(10*time.Second)).Redlock
 )
 
 // stand returns a candidate with a label.
@@ -54,17 +53,6 @@ func Example() {
 	// Output: leading: true
 }
 
-// The stop time is to be a part of the lock's time.
-func ExampleNew() {
-	_, err := election.New(r, "backup", time.Second, redlock.WithStopTime(time.Minute))
-	fmt.Println(err != nil)
-	_, err = election.New(r, "backup", 10*time.Second, redlock.WithStopTime(2*time.Second))
-	fmt.Println(err)
-	// Output:
-	// true
-	// <nil>
-}
-
 // Lead whenever it can be, for as long as the process runs: a term after the other.
 func ExampleElection_Campaign() {
 	ctx, stop := context.WithCancel(ctx)
@@ -89,25 +77,16 @@ func ExampleElection_Campaign() {
 	// true
 }
 
-func ExampleElection_IsLeader() {
-	e := stand("cleaner", "host-1")
-	fmt.Println(e.IsLeader())
-	term := campaign(e)
-	fmt.Println(e.IsLeader())
-	_ = term.Resign(ctx)
-	fmt.Println(e.IsLeader())
-	// Output:
-	// false
-	// true
-	// false
-}
-
 func ExampleElection_Leader() {
-	leader := campaign(stand("mailer", "host-1"))
-	who, err := stand("mailer", "host-2").Leader(ctx)
-	fmt.Println(who.Owner, err)
+	e := stand("mailer", "host-1")
+	leader := campaign(e)
+	who, err := stand("mailer", "host-2").Leader(ctx) // It asks the nodes.
+	fmt.Println(who.Owner, err, e.IsLeader())
 	_ = leader.Resign(ctx)
-	// Output: host-1 <nil>
+	fmt.Println(e.IsLeader()) // It does not.
+	// Output:
+	// host-1 <nil> true
+	// false
 }
 
 // Whoever wants to know who leads need not stand.
@@ -140,22 +119,12 @@ func ExampleElection_Observe() {
 func ExampleTerm_Context() {
 	term := campaign(stand("poller", "host-1"))
 	lock, _ := redlock.FromContext(term.Context())
-	fmt.Println(lock.Owner(), lock.Resources())
+	fmt.Println(lock.Owner(), lock.Resources(), term.Err())
 	_ = term.Resign(ctx)
 	<-term.Context().Done()
 	fmt.Println(context.Cause(term.Context()))
 	// Output:
-	// host-1 [poller]
-	// context canceled
-}
-
-func ExampleTerm_Err() {
-	term := campaign(stand("rotator", "host-1"))
-	fmt.Println(term.Err())
-	_ = term.Resign(ctx)
-	fmt.Println(term.Err())
-	// Output:
-	// <nil>
+	// host-1 [poller] <nil>
 	// context canceled
 }
 
@@ -173,12 +142,4 @@ func ExampleTerm_Fence() {
 	// Output:
 	// <nil>
 	// true
-}
-
-// A term whose keys somebody has deleted was not led to the end.
-func ExampleTerm_Resign() {
-	term := campaign(stand("pruner", "host-1"))
-	cluster.Forget("pruner")
-	fmt.Println(errors.Is(term.Resign(ctx), redlock.ErrLost))
-	// Output: true
 }

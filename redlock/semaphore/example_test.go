@@ -32,17 +32,6 @@ func Example() {
 	// Output: at most five of us are at work
 }
 
-// The name and k are what all processes have in common.
-func ExampleNew() {
-	_, err := semaphore.New(r, "reports", 1000, 10*time.Second)
-	fmt.Println(err)
-	_, err = semaphore.New(r, "reports", 10, 10*time.Second, redlock.WithOwner("host-1"))
-	fmt.Println(err)
-	// Output:
-	// semaphore "reports": 1000 permits: must be at least 1 and at most 256
-	// <nil>
-}
-
 // Which of the permits are held now, in all processes.
 func ExampleSlots() {
 	s := newSemaphoreOf("printer", 2)
@@ -84,22 +73,6 @@ func ExampleSemaphore_Do() {
 	workers.Wait()
 	fmt.Println("never more than three")
 	// Output: never more than three
-}
-
-// Without Do: a permit that is not extended ends at Until.
-func ExampleSemaphore_Acquire() {
-	s := newSemaphoreOf("scanner", 1)
-	p, err := s.Acquire(ctx)
-	if err != nil {
-		log.Fatal(err)
-	}
-	work, cancel := context.WithDeadline(ctx, p.Until())
-	defer cancel()
-	fmt.Println("slot", p.Slot, "resource", p.Resources(), "time to work:", work.Err() == nil)
-	if err := p.Unlock(ctx); errors.Is(err, redlock.ErrLost) {
-		fmt.Println("it was not held to the end:", err)
-	}
-	// Output: slot 0 resource [scanner#0] time to work: true
 }
 
 // What only makes sense at once is not waited for.

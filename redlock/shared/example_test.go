@@ -41,17 +41,6 @@ func Example() {
 	// nobody reads or changes them but me
 }
 
-// The name is what all processes have in common.
-func ExampleNew() {
-	_, err := shared.New(r, "", 10*time.Second)
-	fmt.Println(err)
-	_, err = shared.New(r, "catalogue", 10*time.Second, redlock.WithFencing())
-	fmt.Println(err)
-	// Output:
-	// shared: empty name
-	// <nil>
-}
-
 // A writer works under a lock like any other: here with a fence, by which the resource can refuse late writes.
 func ExampleMutex_Lock() {
 	index := newMutexOf("index", redlock.WithFencing())
@@ -82,18 +71,6 @@ func ExampleMutex_TryLock() {
 		fmt.Println("somebody reads: clean up later")
 	}
 	// Output: somebody reads: clean up later
-}
-
-// Do extends the lock while its function runs, and releases it.
-func ExampleMutex_Do() {
-	err := newMutexOf("schema").Do(ctx, func(ctx context.Context, w *redlock.Lock) error {
-		fmt.Println("held:", w.Err() == nil)
-		return nil
-	})
-	fmt.Println(err)
-	// Output:
-	// held: true
-	// <nil>
 }
 
 // Readers do not wait for each other.
@@ -141,37 +118,12 @@ func ExampleMutex_RDo() {
 	// Output: true
 }
 
-// The last reader of a process that unlocks releases what they share.
-func ExampleReader_Unlock() {
-	rd := readerOf("list")
-	fmt.Println(rd.Unlock(ctx), rd.Unlock(ctx))
-	// Output: <nil> <nil>
-}
-
-// Err asks no node: it is for the last moment before something that must not happen beside a writer.
-func ExampleReader_Err() {
-	rd := readerOf("stock")
-	fmt.Println(rd.Err())
-	if err := rd.Unlock(ctx); err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println(rd.Err())
-	// Output:
-	// <nil>
-	// redlock: lock lost
-}
-
-// Until moves on as long as a quorum of nodes answers.
-func ExampleReader_Until() {
-	rd := readerOf("map")
-	defer rd.Unlock(ctx)
-	fmt.Println(time.Until(rd.Until()) > 9*time.Second)
-	// Output: true
-}
-
 // Work that goes on beyond a function ends when the reader does.
 func ExampleReader_Context() {
-	rd := readerOf("stream")
+	rd, err := newMutexOf("stream").RLock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
 	work := rd.Context(ctx)
 	fmt.Println(work.Err(), rd.Until().After(time.Now()))
 	if err := rd.Unlock(ctx); err != nil {
@@ -221,12 +173,4 @@ func newMutexOf(name string, opts ...redlock.Option) *shared.Mutex {
 		log.Fatal(err)
 	}
 	return m
-}
-
-func readerOf(name string) *shared.Reader {
-	rd, err := newMutexOf(name).RLock(ctx)
-	if err != nil {
-		log.Fatal(err)
-	}
-	return rd
 }

@@ -2,7 +2,6 @@ package shared_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -61,14 +60,17 @@ func lock(t *testing.T, m *shared.Mutex) *redlock.Lock {
 	return w
 }
 
-// unlock releases readers and writers.
-func unlock(t *testing.T, all ...interface {
+// What is held is a reader's or a writer's.
+type held interface {
+	Until() time.Time
+	Err() error
 	Unlock(ctx context.Context) error
-},
-) {
+}
+
+func unlock(t *testing.T, all ...held) {
 	t.Helper()
-	for _, held := range all {
-		require.NoError(t, held.Unlock(t.Context()))
+	for _, lock := range all {
+		require.NoError(t, lock.Unlock(t.Context()))
 	}
 }
 
@@ -112,25 +114,20 @@ func all(ctx context.Context, m *shared.Mutex) []error {
 
 // What no lock could have is an error of New, which names it, and no node is asked.
 func TestNewRefuses(t *testing.T) {
-	nodes := testkit.ForbiddenNodes(t, 3)
-	r := testkit.NewOver(t, nodes)
-	quarantined := testkit.NewOver(t, nodes, redlock.WithQuarantine(time.Second))
+	r := testkit.NewOver(t, testkit.ForbiddenNodes(t, 3))
 	for _, c := range []struct {
 		r    *redlock.Redlock
 		name string
 		ttl  time.Duration
-		opts []redlock.Option
 		want string
 	}{
-		{r, "", ttl, nil, "shared: empty name"},
-		{r, "name", time.Millisecond, nil, `shared "name": redlock: ttl 1ms: nothing is left of it after the drift allowance of 2.01ms`},
-		{r, "a__redlock__:b", ttl, nil, `shared "a__redlock__:b": redlock: resource "a__redlock__:b#r#0": keys with "__redlock__:" are reserved`},
-		{r, "name", ttl, []redlock.Option{redlock.WithPrefix("p")}, `shared "name": redlock: WithPrefix is an option for New`},
-		{quarantined, "name", ttl, nil, `shared "name": redlock: ttl 10s`},
-		{nil, "name", ttl, nil, `shared "name": redlock: nil *Redlock`},
-		{new(redlock.Redlock), "name", ttl, nil, `shared "name": redlock: this Redlock is a zero value`},
+		{r, "", ttl, "shared: empty name"},
+		{r, "name", time.Millisecond, `shared "name": redlock: ttl 1ms: nothing is left of it after the drift allowance of 2.01ms`},
+		{r, "a__redlock__:b", ttl, `shared "a__redlock__:b": redlock: resource "a__redlock__:b#r#0": keys with "__redlock__:" are reserved`},
+		{nil, "name", ttl, `shared "name": redlock: nil *Redlock`},
+		{new(redlock.Redlock), "name", ttl, `shared "name": redlock: this Redlock is a zero value`},
 	} {
-		m, err := shared.New(c.r, c.name, c.ttl, c.opts...)
+		m, err := shared.New(c.r, c.name, c.ttl)
 		require.Error(t, err, c.want)
 		assert.Nil(t, m)
 		assert.True(t, strings.HasPrefix(err.Error(), c.want), "%.200v, want %s", err, c.want)
@@ -268,20 +265,18 @@ func TestNoUpgradeAndNoReentrancy(t *testing.T) {
 func TestDo(t *testing.T) {
 	testkit.InBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		m := process(t, c)
-		oops := errors.New("oops")
-		require.ErrorIs(t, m.RDo(t.Context(), func(context.Context, *shared.Reader) error { return oops }), oops)
-		require.ErrorIs(t, m.Do(t.Context(), func(context.Context, *redlock.Lock) error { return oops }), oops)
-		require.Empty(t, slots(t, c))
-
-		inner := fmt.Errorf("%w: %w", redlock.ErrNotAcquired, oops)
-		err := m.RDo(t.Context(), func(context.Context, *shared.Reader) error { return inner })
-		require.ErrorIs(t, err, oops)
-		require.NotErrorIs(t, err, redlock.ErrNotAcquired)
-
+		oops := fmt.Errorf("oops: %w", redlock.ErrNotAcquired) // Of another lock.
+		for _, err := range []error{
+			m.RDo(t.Context(), func(context.Context, *shared.Reader) error { return oops }),
+			m.Do(t.Context(), func(context.Context, *redlock.Lock) error { return oops }),
+		} {
+			require.ErrorContains(t, err, "oops")
+			require.NotErrorIs(t, err, redlock.ErrNotAcquired)
+		}
 		assert.Panics(t, func() { _ = m.RDo(t.Context(), func(context.Context, *shared.Reader) error { panic("!") }) })
 		require.Empty(t, slots(t, c))
 
-		err = m.RDo(t.Context(), func(ctx context.Context, rd *shared.Reader) error {
+		require.ErrorIs(t, m.RDo(t.Context(), func(ctx context.Context, rd *shared.Reader) error {
 			for _, n := range c.Nodes {
 				require.NoError(t, n.Flush())
 			}
@@ -289,20 +284,15 @@ func TestDo(t *testing.T) {
 			require.ErrorIs(t, context.Cause(ctx), redlock.ErrLost)
 			require.ErrorIs(t, rd.Err(), redlock.ErrLost)
 			return nil
-		})
-		require.ErrorIs(t, err, redlock.ErrLost)
-		require.NotErrorIs(t, err, redlock.ErrNotAcquired)
+		}), redlock.ErrLost)
 
 		require.NoError(t, m.RDo(t.Context(), func(ctx context.Context, rd *shared.Reader) error {
 			require.NoError(t, rd.Unlock(ctx))
 			require.ErrorIs(t, context.Cause(ctx), context.Canceled)
+			assert.Equal(t, `shared "name": reader, error: redlock: lock lost`, fmt.Sprint(rd))
+			assert.Panics(t, func() { rd.Context(nil) }) //nolint:staticcheck // That is what is tested.
 			return nil
 		}), "it may unlock by itself")
-
-		rd := rlock(t, m)
-		unlock(t, rd)
-		assert.Equal(t, `shared "name": reader, error: redlock: lock lost`, fmt.Sprint(rd))
-		assert.Panics(t, func() { rd.Context(nil) }) //nolint:staticcheck // That is what is tested.
 	})
 }
 

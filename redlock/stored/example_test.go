@@ -48,45 +48,42 @@ func Example() {
 	// Output: held by worker-7
 }
 
-// Another library has this key.
+// Another library has the first key. The holder that a value stands for is that of the lock, and may be shown.
 func ExampleCheckToken() {
 	fmt.Println(stored.CheckToken("secret"))
-	fmt.Println(stored.CheckToken("0123456789abcdef0123456789abcdef owner=worker-7"))
+	token := "0123456789abcdef0123456789abcdef owner=worker-7"
+	fmt.Println(stored.CheckToken(token), stored.Owner(token), stored.Holder(token))
 	// Output:
 	// redlock: malformed token of 6 bytes: want 32 hexadecimal digits, and behind them the owner's label, if it has one
-	// <nil>
+	// <nil> worker-7 b0fef2a210c8
 }
 
-// The holder that a value stands for is that of the lock, and may be shown.
-func ExampleHolder() {
-	conn, r, end := node()
+// What a node stores of a lock, and of those who wait for it.
+func ExampleKeys() {
+	conn, r, end := node(redlock.WithFencing(), redlock.WithQuarantine(30*time.Second))
 	defer end()
+	if err := r.Admit(ctx, "node1"); err != nil {
+		log.Fatal(err)
+	}
 	lock, err := r.Lock(ctx, []string{"account:42"}, 10*time.Second)
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer lock.Unlock(ctx)
-	value, err := redis.String(conn.Do("GET", stored.Keys{}.Lock("account:42")))
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println(value == lock.Token(), stored.Holder(value) == lock.Holder())
-	// Output: true true
-}
-
-// The label behind the random part of a token.
-func ExampleOwner() {
-	fmt.Printf("%q\n", stored.Owner("0123456789abcdef0123456789abcdef owner=worker-7"))
-	fmt.Printf("%q\n", stored.Owner("secret owner=worker-7"))
+	k := stored.Keys{}
+	value, _ := redis.String(conn.Do("GET", k.Lock("account:42")))
+	fmt.Println("the token:", value == lock.Token())
+	counter, _ := redis.Int64(conn.Do("GET", k.Counter("account:42")))
+	fmt.Println("the last fence:", counter == lock.Fence())
+	waiting, _ := redis.Int(conn.Do("ZCARD", k.Line("account:42")))
+	fmt.Println("processes that wait:", waiting)
+	marker, _ := redis.String(conn.Do("GET", k.Marker()))
+	fmt.Println("what it is set up for:", stored.ParseMarker(marker))
 	// Output:
-	// "worker-7"
-	// ""
-}
-
-// The key whose value is the token.
-func ExampleKeys_Lock() {
-	fmt.Println(stored.Keys{Prefix: "locks:"}.Lock("account:42"))
-	// Output: locks:account:42
+	// the token: true
+	// the last fence: true
+	// processes that wait: 0
+	// what it is set up for: clients with 1 node and a longest ttl of 30s
 }
 
 // Which keys of a SCAN are locks.
@@ -102,71 +99,22 @@ func ExampleKeys_Resource() {
 	// "" false
 }
 
-// How many processes wait for a resource.
-func ExampleKeys_Line() {
-	conn, _, end := node()
-	defer end()
-	fmt.Println(redis.Int(conn.Do("ZCARD", stored.Keys{}.Line("account:42"))))
-	// Output: 0 <nil>
-}
-
 // Channels are long; what is behind the mark tells them apart.
 func ExampleKeys_Waiter() {
 	fmt.Println(stored.Keys{Prefix: "locks:"}.Waiter("locks:" + stored.Reserved + "c:0123456789abcdef"))
 	// Output: 0123456789abcdef
 }
 
-// The last fence of a resource.
-func ExampleKeys_Counter() {
-	conn, r, end := node(redlock.WithFencing())
-	defer end()
-	lock, err := r.Lock(ctx, []string{"account:42"}, 10*time.Second)
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer lock.Unlock(ctx)
-	counter, err := redis.Int64(conn.Do("GET", stored.Keys{}.Counter("account:42")))
-	fmt.Println(counter == lock.Fence(), err)
-	// Output: true <nil>
-}
-
-// What a node is set up for.
-func ExampleKeys_Marker() {
-	conn, r, end := node(redlock.WithQuarantine(30 * time.Second))
-	defer end()
-	if err := r.Admit(ctx, "node1"); err != nil {
-		log.Fatal(err)
-	}
-	value, err := redis.String(conn.Do("GET", stored.Keys{}.Marker()))
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println(stored.ParseMarker(value))
-	// Output: clients with 1 node and a longest ttl of 30s
-}
-
-// A fourth node is being added.
+// A fourth node is being added. Clients with four nodes have come, those with five have not, and may not.
 func ExampleParseMarker() {
 	m := stored.ParseMarker("6e1b9f votes 3 30000 1700000000000 4")
 	fmt.Println(m.Run, m.Votes, m.Nodes, m.Other, m.MaxTTL)
 	fmt.Println(m)
+	fmt.Println(m.Knows(4), m.Knows(5), m.Fits(5))
 	// Output:
 	// 6e1b9f true 3 4 30s
 	// clients with 3 or 4 nodes and a longest ttl of 30s
-}
-
-// Clients with four nodes have come, those with five have not.
-func ExampleMarker_Knows() {
-	m := stored.Marker{Nodes: 3, Other: 4}
-	fmt.Println(m.Knows(4), m.Knows(5))
-	// Output: true false
-}
-
-// As no client has come with another number than three, one node more or less will do.
-func ExampleMarker_Fits() {
-	m := stored.Marker{Nodes: 3}
-	fmt.Println(m.Fits(2), m.Fits(3), m.Fits(4), m.Fits(5))
-	// Output: true true true false
+	// true false false
 }
 
 // Which other clients of a node were given other nodes.

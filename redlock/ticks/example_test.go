@@ -45,13 +45,6 @@ func Example() {
 	// Output: the report of this tick
 }
 
-// The lock is to live for as long as it is held at least.
-func ExampleNewLocker() {
-	_, err := ticks.NewLocker(r, time.Minute, time.Hour, time.Minute)
-	fmt.Println(err)
-	// Output: the min hold must be positive and not exceed the ttl of 1m0s: 1h0m0s
-}
-
 // The second process comes within the min hold of the first, and leaves out the tick.
 func ExampleLocker_Lock() {
 	jobs, err := ticks.NewLocker(r, time.Hour, 30*time.Minute, 5*time.Second)
