@@ -48,13 +48,3 @@ func ExampleRun() {
 	// 127.0.0.1:2 unfit reachable
 	//  warning node-count
 }
-
-// The verdict is the worst of the findings'.
-func ExampleReport_Verdict() {
-	report := redlockcheck.Report{Findings: []redlockcheck.Finding{
-		{Node: "eu-1", Check: "reachable", Verdict: redlockcheck.OK},
-		{Node: "eu-2", Check: "eviction", Verdict: redlockcheck.Unfit, Advice: "Set maxmemory-policy to noeviction"},
-	}}
-	fmt.Println(report.Verdict())
-	// Output: unfit
-}

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/assert"
@@ -24,19 +23,14 @@ func TestRunFindsNothingOnFiveGoodNodes(t *testing.T) {
 	c := testcluster.RunServers(t, 5, durable)
 	nodes := serverNodes(c)
 	nodes[0].Pool = c.Nodes[0].Pool()
-	for range 3 {
-		report := checkPatiently(t, nodes)
-		require.Equal(t, OK, report.Verdict(), report)
-		require.Len(t, report.Findings, 5*17+1)
-		for i, n := range report.Nodes {
-			require.Equal(t, nodes[i].Name, n.Node)
-			require.NotEmpty(t, n.Product)
-			require.NotEmpty(t, n.Version)
-			require.Positive(t, n.RTT)
-			// It is the same clock. But time.Now reads the wall clock and the monotonic one in turn, and a busy
-			// machine may do something else in between.
-			require.LessOrEqual(t, n.ClockOffset.Abs(), n.ClockBound+time.Millisecond)
-		}
+	report := checkPatiently(t, nodes)
+	require.Equal(t, OK, report.Verdict(), report)
+	require.Len(t, report.Findings, 5*17+1)
+	for i, n := range report.Nodes {
+		require.Equal(t, nodes[i].Name, n.Node)
+		require.NotEmpty(t, n.Product)
+		require.NotEmpty(t, n.Version)
+		require.Positive(t, n.RTT)
 	}
 	// Nothing is left, on either side: not even of the library's own.
 	for _, n := range c.Nodes {
@@ -85,10 +79,7 @@ func TestRunFindsAReplica(t *testing.T) {
 	require.NoError(t, err)
 	admin(t, c.Nodes[1], "REPLICAOF", host, port)
 	nodes := serverNodes(c)
-	report := checkPatiently(t, nodes)
-	assert.Equal(t, Unfit, report.Verdict())
-	requireOnly(t, report, nodes[1].Name, map[string]Verdict{"role": Unfit, "writes": Unfit})
-	assert.Contains(t, found(t, report, nodes[1].Name, "role").Text, "replica")
+	requireOnly(t, checkPatiently(t, nodes), nodes[1].Name, map[string]Verdict{"role": Unfit, "writes": Unfit})
 
 	// Its master may be failed over.
 	await(t, "the replica is connected", func() bool {
@@ -116,9 +107,7 @@ func TestRunFindsTheSameServer(t *testing.T) {
 			assert.Equal(t, Unfit, f.Verdict)
 			assert.Contains(t, f.Text, says+nodes[j].Name)
 		}
-		assert.Equal(t, OK, found(t, report, nodes[0].Name, "same-server").Verdict)
-		bad := slices.DeleteFunc(report.Findings, func(f Finding) bool { return f.Verdict == OK })
-		assert.Len(t, bad, 2)
+		assert.Len(t, worseThanOK(t, report), 2)
 	}
 }
 
@@ -135,11 +124,8 @@ func allRights() []string {
 func TestRunFindsTheDefaultUser(t *testing.T) {
 	t.Parallel()
 	for rules, want := range map[string]map[string]Verdict{
-		"off ~* &* +@all":              {},
-		"reset off":                    {"default-user": Warning},
-		"reset on >a ~app:* &* +@all":  {"default-user": Warning},
-		"reset on >a ~* &* -@all +get": {"default-user": Warning},
-		"reset on >a ~* &* +@all":      {},
+		"off ~* &* +@all":             {},
+		"reset on >a ~app:* &* +@all": {"default-user": Warning},
 	} {
 		c := testcluster.RunServers(t, 3, durable)
 		nodes := serverNodes(c)
@@ -182,10 +168,6 @@ func TestRunFindsMissingRights(t *testing.T) {
 	setUser(t, c.Nodes[0], "least", allRights()...)
 	requireOnly(t, checked("least"), "", map[string]Verdict{})
 
-	unread := map[string]Verdict{}
-	for _, name := range []string{"version", "cluster", "eviction", "memory", "persistence", "same-server", "role"} {
-		unread[name] = Unknown
-	}
 	unfit, warned := map[string]Verdict{"acl": Unfit}, map[string]Verdict{"acl": Warning}
 	for name, tt := range map[string]struct {
 		rules []string
@@ -194,23 +176,17 @@ func TestRunFindsMissingRights(t *testing.T) {
 	}{
 		"noscripts":  {[]string{"-eval", "-evalsha", "-script|load"}, map[string]Verdict{"acl": Unfit, "writes": Unknown}, "EVAL"},
 		"noeval":     {[]string{"-eval"}, unfit, "refuses EVAL "},
-		"noevalsha":  {[]string{"-evalsha"}, unfit, "refuses EVALSHA "},
 		"noload":     {[]string{"-script|load"}, unfit, "refuses SCRIPT LOAD "},
-		"noset":      {[]string{"-set"}, unfit, "refuses SET "},
-		"nodel":      {[]string{"-del"}, unfit, "refuses DEL "},
+		"nodel":      {[]string{"-del"}, unfit, "refuses DEL "}, // What it did not remove ends by itself.
 		"nopublish":  {[]string{"-publish"}, warned, "refuses PUBLISH "},
-		"nosub":      {[]string{"-subscribe"}, warned, "refuses SUBSCRIBE "},
 		"nochannels": {[]string{"resetchannels"}, warned, "refuses SUBSCRIBE, PUBLISH "},
 		"noline":     {[]string{"-zadd", "-zpopmin"}, warned, "refuses ZADD, ZPOPMIN "},
 		"nokeys":     {[]string{"resetkeys", "~other:*"}, map[string]Verdict{"acl": Unfit, "writes": Unknown}, "key"},
-		"noresource": {[]string{"resetkeys", "~locks:__redlock__:*"}, unfit, "a key outside of those of the library"},
 		"readonly":   {[]string{"resetkeys", "~locks:__redlock__:*", "%R~locks:*"}, unfit, "a key outside of those of the library"},
 		"declared":   {[]string{"resetkeys", "~*[^lr]"}, map[string]Verdict{"undeclared-keys": Warning}, ""},
 		"notime":     {[]string{"-time"}, map[string]Verdict{"acl": Warning, "clock": Unknown}, "refuses TIME "},
-		"noinfo":     {[]string{"-info"}, unread, ""},
 		"noconfig":   {[]string{"-config|get"}, map[string]Verdict{"persistence": Warning, "default-user": Warning}, ""},
 		"nogetuser":  {[]string{"-acl|getuser"}, map[string]Verdict{"default-user": Unknown}, ""},
-		"noclient":   {[]string{"-client|info"}, map[string]Verdict{}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			setUser(t, c.Nodes[0], name, append(allRights(), tt.rules...)...)
@@ -218,11 +194,6 @@ func TestRunFindsMissingRights(t *testing.T) {
 			node := report.Nodes[0].Node
 			requireOnly(t, report, node, tt.want)
 			assert.Contains(t, found(t, report, node, "acl").Text, tt.says)
-			await(t, "what DEL did not remove is gone", func() bool {
-				all, err := c.Nodes[0].Keys()
-				require.NoError(t, err)
-				return len(all) == 0
-			})
 		})
 	}
 	// What is needed depends on the options.

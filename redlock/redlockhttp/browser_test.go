@@ -5,8 +5,6 @@ import (
 	"html"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"regexp"
 	"testing"
 	"time"
@@ -112,24 +110,6 @@ func TestPageOfManyLocks(t *testing.T) {
 		look(t, crowd, redlockhttp.Handler(r)))
 }
 
-// One of something is no "1 votes".
-func TestPageOfOneNode(t *testing.T) {
-	chromium := testkit.Chromium(t)
-	c := testcluster.RunEmbedded(t, 1)
-	r := newRedlock(t, c)
-	lock := testkit.TryLock(t, r, []string{"x"}, time.Hour)
-	require.NoError(t, c.Nodes[0].SetError("LOADING x"))
-	require.Error(t, lock.Extend(t.Context(), time.Hour))
-	require.NoError(t, c.Nodes[0].Stop())
-	require.Eventually(t, func() bool { return !r.Stats().Nodes[0].Up }, time.Minute, 10*time.Millisecond)
-	server := httptest.NewServer(redlockhttp.Handler(r))
-	t.Cleanup(server.Close)
-	dom, _ := chromium(t, false, "--virtual-time-budget=3000", "--dump-dom", server.URL+"/")
-	assert.Contains(t, dom, "There is no quorum: 1 of 1 node gives no vote (node1 is down), and 1 vote is needed.")
-	assert.Contains(t, dom, "0 of 1 node up, the quorum is 1")
-	assert.Contains(t, dom, "1 vote failed")
-}
-
 // groups says what the rows are, of locks and of calls that wait.
 const groups = `<!DOCTYPE html><body>
 <iframe src="/page/" style="width: 390px; height: 740px"></iframe>
@@ -145,7 +125,7 @@ onload = () => setTimeout(() => {
 </script>`
 
 func TestPermitsOnThePage(t *testing.T) {
-	page := redlockhttp.Handler(permits(t), redlockhttp.WithSemaphores("resize", "api"))
+	page := redlockhttp.Handler(permits(t, []string{"resize#x"}, []string{"mine#1"}), redlockhttp.WithSemaphores("resize", "api"))
 	assert.Regexp(t, `^0 \| 14 \| 10 \| api / for a permit, on 3 slots: 0, 1, 2 \| resize / 12 permits / (slot \d+ / ){10}2 more: filter by resize#… \| 3$`,
 		look(t, groups, page))
 }
@@ -184,23 +164,4 @@ func (f framed) WriteHeader(code int) {
 func (f framed) Write(b []byte) (int, error) {
 	f.Header().Del("Content-Security-Policy")
 	return f.ResponseWriter.Write(b)
-}
-
-// Screenshots are written with REDLOCK_SCREENSHOTS=folder, to be looked at. The one in docs/ is
-// among them.
-func TestScreenshots(t *testing.T) {
-	folder := os.Getenv("REDLOCK_SCREENSHOTS")
-	if folder == "" {
-		t.Skip("REDLOCK_SCREENSHOTS names no folder")
-	}
-	chromium := testkit.Chromium(t)
-	r, _ := busy(t, testcluster.RunEmbedded(t, 5), "account:80")
-	server := httptest.NewServer(redlockhttp.Handler(r))
-	t.Cleanup(server.Close)
-	for _, dark := range []bool{false, true} {
-		for name, size := range map[string]string{"phone": "500,1500", "desk": "1100,1400"} {
-			file := filepath.Join(folder, fmt.Sprintf("page-%s-%v.png", name, map[bool]string{false: "light", true: "dark"}[dark]))
-			chromium(t, dark, "--virtual-time-budget=2500", "--hide-scrollbars", "--window-size="+size, "--screenshot="+file, server.URL+"/")
-		}
-	}
 }

@@ -90,11 +90,6 @@ func busy(t *testing.T, c *testcluster.Cluster, resource string) (r *redlock.Red
 		}()
 		t.Cleanup(func() { cancel(); <-done })
 	}
-	defer func() {
-		if t.Failed() {
-			t.Logf("%+v\n%+v\n%s", r.WaitingCalls(), r.Stats().Nodes, lastKinds(r))
-		}
-	}()
 	require.Eventually(t, func() bool {
 		return knowHolder(r) == 2 && !r.Stats().Nodes[len(c.Nodes)-1].Up && strings.Contains(lastKinds(r), "node down")
 	}, 30*time.Second, 5*time.Millisecond)
@@ -198,8 +193,8 @@ func TestStateHasWhatIsGoingOn(t *testing.T) {
 	})
 }
 
-// Whatever the page shows, a token would let its reader release the lock.
-func TestNoTokenAndNoPassword(t *testing.T) {
+// Whatever the page shows, a token would let its reader release the lock. Names do not become markup.
+func TestNoTokenAndNoMarkup(t *testing.T) {
 	c := testcluster.RunEmbedded(t, 3)
 	r, tokens := busy(t, c, script)
 	h := redlockhttp.Handler(r)
@@ -209,6 +204,12 @@ func TestNoTokenAndNoPassword(t *testing.T) {
 			assert.NotContains(t, body, token)
 		}
 	}
+	res, body := get(t, h, http.MethodGet, "/")
+	assert.NotContains(t, body, script)
+	assert.Equal(t, 1, strings.Count(body, "<script"))
+	assert.NotContains(t, body, "innerHTML")
+	assert.Contains(t, res.Header.Get("Content-Security-Policy"), "default-src 'none'")
+
 	const secret = "s3cret-passw0rd"
 	secured := testkit.NewOver(t, []redlock.Node{redlock.NewNode("redis://user:" + secret + "@127.0.0.1:1/3")}, redlock.WithoutLog())
 	_, err := secured.TryLock(t.Context(), []string{"x"}, time.Second)
@@ -220,77 +221,41 @@ func TestNoTokenAndNoPassword(t *testing.T) {
 	}
 }
 
-func TestNamesCannotBecomeMarkup(t *testing.T) {
-	r, _ := busy(t, testcluster.RunEmbedded(t, 3), script)
-	res, body := get(t, redlockhttp.Handler(r), http.MethodGet, "/")
-	assert.NotContains(t, body, script)
-	assert.Equal(t, 1, strings.Count(body, "<script"))
-	assert.Equal(t, 1, strings.Count(body, "</script"))
-	assert.NotContains(t, body, "innerHTML")
-	assert.Contains(t, res.Header.Get("Content-Security-Policy"), "default-src 'none'")
-}
-
-func TestPageIsSelfContained(t *testing.T) {
-	r := newRedlock(t, testcluster.RunEmbedded(t, 1))
-	res, body := get(t, redlockhttp.Handler(r), http.MethodGet, "/debug/redlock/", "Accept", "text/html,application/json;q=0.9,*/*;q=0.8")
-	assert.Equal(t, "text/html; charset=utf-8", res.Header.Get("Content-Type"))
-	for _, from := range []string{"http://", "https://", "src=", "@import", "url("} {
-		assert.NotContains(t, body, from)
-	}
-	assert.NotContains(t, body, "/*DATA*/null", "it has its data from the start")
-	assert.Contains(t, body, `"connecting"`, "a Redlock that nobody has used yet")
-	assert.Less(t, len(body), 32<<10)
-}
-
+// A look changes nothing, and loads nothing from elsewhere.
 func TestOnlyLooking(t *testing.T) {
 	r := newRedlock(t, testcluster.RunEmbedded(t, 1))
 	h := redlockhttp.Handler(r)
-	for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodPatch, http.MethodOptions} {
+	for _, method := range []string{http.MethodPost, http.MethodDelete, http.MethodOptions} {
 		res, _ := get(t, h, method, "/")
 		assert.Equal(t, http.StatusMethodNotAllowed, res.StatusCode, method)
 		assert.Equal(t, "GET, HEAD", res.Header.Get("Allow"))
 	}
-	for _, path := range []string{"/", "/?format=json"} {
-		full, body := get(t, h, http.MethodGet, path)
-		res, empty := get(t, h, http.MethodHead, path)
-		assert.Equal(t, http.StatusOK, res.StatusCode)
-		assert.Empty(t, empty)
-		assert.Equal(t, full.Header.Get("Content-Type"), res.Header.Get("Content-Type"))
-		assert.NotEmpty(t, body)
-		assert.Equal(t, "no-store", res.Header.Get("Cache-Control"))
-	}
-	assert.Zero(t, r.Stats().Nodes[0].Connects, "a look is no I/O")
-}
-
-func TestJSONForWhoAcceptsIt(t *testing.T) {
-	h := redlockhttp.Handler(newRedlock(t, testcluster.RunEmbedded(t, 1)))
 	for _, c := range []struct{ path, accept, want string }{
-		{"/", "", "text/html; charset=utf-8"},
+		{"/debug/redlock/", "text/html,application/json;q=0.9,*/*;q=0.8", "text/html; charset=utf-8"},
 		{"/", "*/*", "text/html; charset=utf-8"},
 		{"/", "application/json", "application/json"},
-		{"/", "text/html, application/json", "text/html; charset=utf-8"},
 		{"/?format=json", "text/html", "application/json"},
 		{"/?format=html", "application/json", "text/html; charset=utf-8"},
 	} {
 		res, body := get(t, h, http.MethodGet, c.path, "Accept", c.accept)
 		assert.Equal(t, c.want, res.Header.Get("Content-Type"), "%+v", c)
+		assert.Equal(t, "no-store", res.Header.Get("Cache-Control"))
 		assert.Equal(t, c.want == "application/json", json.Valid([]byte(body)))
-	}
-}
-
-// A page that renews itself each second must stay light.
-func TestManyLocksAreCounted(t *testing.T) {
-	inBubble(t, 1, func(t *testing.T, _ *testcluster.Cluster, r *redlock.Redlock, h http.Handler) {
-		for i := range 600 {
-			testkit.TryLock(t, r, []string{"r" + string(rune('a'+i%26)) + time.Duration(i).String()}, time.Hour)
+		assert.Contains(t, body, `"connecting"`, "a Redlock that nobody has used yet: the page has its data from the start")
+		if c.want != "application/json" {
+			for _, from := range []string{"http://", "https://", "src=", "@import", "url("} {
+				assert.NotContains(t, body, from)
+			}
+			assert.Less(t, len(body), 32<<10)
 		}
-		s := state(t, h)
-		assert.Len(t, s.Held, 500)
-		assert.Equal(t, 600, s.Counts.Held)
-	})
+		res, empty := get(t, h, http.MethodHead, c.path, "Accept", c.accept)
+		assert.Empty(t, empty)
+		assert.Equal(t, c.want, res.Header.Get("Content-Type"))
+	}
+	assert.Zero(t, r.Stats().Nodes[0].Connects, "a look is no I/O")
 }
 
-// A filter and an order are applied before the list is cut.
+// A filter and an order are applied before the list is cut: a page that renews itself each second must stay light.
 func TestTheListsCanBeFilteredAndSorted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRedlock(t, testcluster.RunBubble(t, 1), redlock.WithRetryCount(-1))
@@ -324,6 +289,12 @@ func TestTheListsCanBeFilteredAndSorted(t *testing.T) {
 			assert.Equal(t, 3, s.Counts.Held)
 		}
 		cancel()
+		for i := range 600 {
+			testkit.TryLock(t, r, []string{fmt.Sprint(i)}, time.Hour)
+		}
+		s := state(t, redlockhttp.Handler(r))
+		assert.Len(t, s.Held, 500)
+		assert.Equal(t, 603, s.Counts.Held)
 	})
 }
 
@@ -363,11 +334,6 @@ func TestManyNamesAreCounted(t *testing.T) {
 }
 
 func TestHandlerAfterClose(t *testing.T) {
-	r := newRedlock(t, testcluster.RunEmbedded(t, 1))
-	require.NoError(t, r.Close(t.Context()))
-	s := state(t, redlockhttp.Handler(r))
-	assert.Empty(t, s.Held)
-	assert.NotEqual(t, "down", s.Nodes[0].State, "nobody has needed it")
 	used := newRedlock(t, testcluster.RunEmbedded(t, 1))
 	testkit.TryLock(t, used, []string{"x"}, time.Second)
 	require.NoError(t, used.Close(t.Context()))
@@ -375,26 +341,20 @@ func TestHandlerAfterClose(t *testing.T) {
 	assert.Panics(t, func() { redlockhttp.Handler(nil) })
 }
 
-// permits has a Redlock hold all permits of two semaphores, wait for one more of the second, and hold locks
-// whose names are as those of slots.
-func permits(t *testing.T) *redlock.Redlock {
+// permits has a Redlock hold all permits of a semaphore, wait for one more of another one, and hold locks on more
+// resources, whatever their names.
+func permits(t *testing.T, resources ...[]string) *redlock.Redlock {
 	t.Helper()
 	c := testcluster.RunEmbedded(t, 1)
-	r, other := newRedlock(t, c), newRedlock(t, c)
-	for _, s := range []struct {
-		r    *redlock.Redlock
-		name string
-		k    int
-	}{{r, "resize", 12}, {other, "api", 3}} {
-		sem, err := semaphore.New(s.r, s.name, s.k, time.Hour)
-		require.NoError(t, err)
-		for range s.k {
-			_, err = sem.TryAcquire(t.Context())
-			require.NoError(t, err)
-		}
+	r, other := newRedlock(t, c, redlock.WithNodeTimeout(5*time.Second)), newRedlock(t, c)
+	for i := range 12 {
+		resources = append(resources, []string{fmt.Sprint("resize#", i)})
 	}
-	for _, name := range []string{"resize#x", "mine#1"} {
-		testkit.TryLock(t, r, []string{name}, 2*time.Hour)
+	for i, names := range resources {
+		testkit.TryLock(t, r, names, 2*time.Hour-time.Duration(i)*time.Minute)
+	}
+	for _, slot := range semaphore.Slots("api", 3) {
+		testkit.TryLock(t, other, []string{slot}, time.Hour)
 	}
 	waits, err := semaphore.New(r, "api", 3, time.Hour)
 	require.NoError(t, err)
@@ -409,20 +369,20 @@ func permits(t *testing.T) *redlock.Redlock {
 	return r
 }
 
-func TestPermitsOfSemaphores(t *testing.T) {
-	r := permits(t)
+// A slot is that of its number, up to the largest one. No other lock is one, whatever it is named.
+func TestSlots(t *testing.T) {
+	r := permits(t, []string{"resize#255"}, []string{"resize#256"}, []string{"resize#03"}, []string{"resize"}, []string{"resize#13", "x"}, []string{"mine#1"})
 	s := state(t, redlockhttp.Handler(r, redlockhttp.WithSemaphores("resize", "api")))
+	require.Len(t, s.Held, 18)
 	held, waiting := map[int]bool{}, map[int]bool{}
 	for _, l := range s.Held {
-		if l.Slot == nil {
-			assert.Contains(t, []string{"resize#x", "mine#1"}, l.Resources[0])
-			assert.Empty(t, l.Semaphore)
-			continue
+		if assert.Equal(t, l.Slot != nil, l.Semaphore == "resize") && l.Slot != nil {
+			assert.Equal(t, fmt.Sprint("resize#", *l.Slot), l.Resources[0])
+			held[*l.Slot] = true
 		}
-		assert.Equal(t, "resize", l.Semaphore)
-		held[*l.Slot] = true
 	}
-	assert.Len(t, held, 12)
+	assert.Len(t, held, 13)
+	assert.True(t, held[0] && held[255])
 	for _, w := range s.Waiting {
 		assert.Equal(t, "api", w.Semaphore)
 		waiting[*w.Slot] = true
@@ -431,24 +391,6 @@ func TestPermitsOfSemaphores(t *testing.T) {
 	_, body := get(t, redlockhttp.Handler(r), http.MethodGet, "/?format=json")
 	assert.NotContains(t, body, `"semaphore"`, "none is known")
 	assert.Panics(t, func() { redlockhttp.Handler(r, nil) })
-}
-
-// A slot is that of its number, up to the largest one. No other lock is one, whatever it is named.
-func TestSlots(t *testing.T) {
-	r := newRedlock(t, testcluster.RunEmbedded(t, 1), redlock.WithNodeTimeout(5*time.Second))
-	want := map[string]int{"api#0": 0, "api#7": 7, "api#255": 255}
-	for _, resources := range [][]string{{"api#0"}, {"api#7"}, {"api#255"}, {"api#256"}, {"api#03"}, {"api"}, {"api#1", "x"}} {
-		testkit.TryLock(t, r, resources, time.Hour)
-	}
-	s := state(t, redlockhttp.Handler(r, redlockhttp.WithSemaphores("api")))
-	require.Len(t, s.Held, 7)
-	got := map[string]int{}
-	for _, l := range s.Held {
-		if l.Slot != nil {
-			got[l.Resources[0]] = *l.Slot
-		}
-	}
-	assert.Equal(t, want, got)
 }
 
 func TestReady(t *testing.T) {
