@@ -18,20 +18,13 @@ type client struct {
 
 	call     context.CancelFunc // ends its Lock; nil: none is running
 	waits    bool               // that Lock was refused once
-	keepIt   bool               // what it gets is kept alive
 	granted  chan []vote        // the hook has heard that the lock was granted, by these votes
 	heard    map[uint64][]vote  // what decided each call that goes on, by Event.Call; only the hook uses it
-	refusal  []vote             // what refused its latest Lock, or has it wait; nil: nothing did
-	yes      []string           // the nodes that granted its latest lock
 	lock     *redlock.Lock      // what it believes that it has
-	since    time.Time          // when it got its latest lock
-	ended    time.Time          // when the last lock ended that nobody released
 	overdue  bool               // that has ended while the client was suspended
 	keeping  context.CancelFunc // ends the extensions; nil: there are none
 	wantKept bool               // it had extensions when it was suspended
-	extended bool               // somebody was told of the first one
-	cannot   string             // what was said of extensions that have failed since
-	latest   extension          // of its latest lock
+	extended string             // how the latest one has ended, of which somebody was told: yes, or why not; "": there was none
 	fence    int64              // of its latest lock
 	awake    chan struct{}      // closed when a suspension ends; nil: there is none
 	woke     time.Time
@@ -45,8 +38,7 @@ func newClient(st *stage, name string) *client {
 
 // calls are what a client can be told to do. None of them waits for its end. All of them have p.mu.
 var calls = map[string]func(c *client){
-	"lock":    func(c *client) { c.acquire(false) },
-	"hold":    func(c *client) { c.acquire(true) },
+	"lock":    (*client).acquire,
 	"giveup":  (*client).giveUp,
 	"keep":    func(c *client) { c.keep(true) },
 	"let":     func(c *client) { c.keep(false) },
@@ -57,16 +49,13 @@ var calls = map[string]func(c *client){
 }
 
 // acquire has the client call Lock, which waits in line as long as somebody else has the lock.
-func (c *client) acquire(keepIt bool) {
+func (c *client) acquire() {
 	p := c.st.p
 	if c.call != nil || c.lock != nil || c.awake != nil {
 		return
 	}
 	ctx, cancel := context.WithCancel(c.st.ctx)
-	c.call, c.waits, c.keepIt, c.refusal = cancel, false, keepIt, nil
-	if p.slow {
-		c.say(info, " calls Lock, which asks every node that it can reach at once to set the key for it.")
-	}
+	c.call, c.waits = cancel, false
 	c.st.wg.Go(func() {
 		lock, err := c.r.Lock(ctx, []string{resource}, p.ttl)
 		cancel()
@@ -117,7 +106,7 @@ func (c *client) keep(on bool) {
 	if c.state() != "holds" || c.awake != nil || on == (c.keeping != nil) {
 		return
 	}
-	c.extended = false
+	c.extended = ""
 	if on {
 		c.startKeeping()
 		c.say(info, " keeps its lock: it extends it whenever a third of its time is over.")
@@ -217,7 +206,6 @@ func (c *client) write() {
 		return nil
 	})
 	if errors.Is(err, redlock.ErrFenced) {
-		st.refused = c.name
 		p.mark(c, markFenced, nil)
 		c.say(bad, "'s write is refused: its fence is %s, and the register has seen %s, of client %s's later lock.",
 			p.fenceText(c.fence), p.fenceText(st.guard.Seen()), last)
@@ -278,9 +266,6 @@ func (c *client) state() string {
 	}
 }
 
-// keeps reports whether the client has the lock, and keeps it alive.
-func (c *client) keeps() bool { return c.state() == "holds" && c.keeping != nil && c.awake == nil }
-
 // setAuto has the clients lock and release by themselves, or ends that.
 func (st *stage) setAuto(on bool) {
 	p := st.p
@@ -305,7 +290,7 @@ func (st *stage) setAuto(on bool) {
 func (c *client) liveOn(ctx context.Context) {
 	between := func(low, high time.Duration) bool { return sleep(ctx, low+rand.N(high-low)) }
 	for between(c.st.p.ttl/8, c.st.p.ttl) {
-		c.do("hold", "") // Nothing, if it has or wants it already.
+		c.do("lock", "") // Nothing, if it has or wants it already.
 		if between(c.st.p.ttl/4, c.st.p.ttl/2) && c.do("write", "holds") && between(c.st.p.ttl/8, c.st.p.ttl/4) {
 			c.do("release", "holds")
 		}

@@ -20,13 +20,6 @@ type vote struct {
 	Took int64  `json:"took"` // ms
 }
 
-// An extension is one that has succeeded.
-type extension struct {
-	at   time.Time // When it was heard of.
-	took time.Duration
-	yes  []string // The nodes that granted it.
-}
-
 const (
 	yes         = "yes"
 	pending     = "not waited for"
@@ -115,27 +108,21 @@ func (c *client) hear(_ context.Context, e redlock.Event) {
 
 // got is told that the client has the lock.
 func (c *client) got(lock *redlock.Lock, votes []vote) {
-	others := c.st.holders()
-	c.call, c.waits, c.overdue, c.extended = nil, false, false, false
-	c.lock, c.fence, c.yes, c.since, c.latest = lock, lock.Fence(), saying(votes, yes), time.Now(), extension{}
-	c.cannot = ""
-	if lock.Err() != nil {
-		c.overdue = true
+	others, granted := c.st.holders(), saying(votes, yes)
+	c.call, c.waits, c.overdue = nil, false, lock.Err() != nil
+	c.lock, c.fence = lock, lock.Fence()
+	switch {
+	case c.overdue:
 		c.say(bad, " learns that it got the lock while it stood still, and that its time is over.")
-		return
-	}
-	if len(others) > 0 {
+	case len(others) > 0:
 		c.st.readKeys()
-		first, ignorant := others[0], len(c.st.nodes)-len(c.st.nodesOf(others[0].name))
-		c.st.p.say(bad, c.name, "%s clients have the lock! %s said yes to client %s, though client %s has it for another %s: "+
-			"%s of five nodes know nothing of %s. This is why nodes that lose their keys must be quarantined.",
-			count(1+len(others)), capital(nodesText(c.yes)), c.name, first.name, first.left(), number(ignorant), first.name)
-		return
-	}
-	c.say(good, " has the lock: %s said yes, which %s %d of 5. It is valid for %s.",
-		nodesText(c.yes), verb(c.yes, "is", "are"), len(c.yes), c.left())
-	if c.keepIt {
-		c.keep(true)
+		first := others[0]
+		c.say(bad, " has the lock, too! %s said yes, though client %s has it for another %s: %d of 5 nodes know nothing of %s. "+
+			"This is why nodes that lose their keys must be quarantined.",
+			capital(nodesText(granted)), first.name, first.left(), len(c.st.nodes)-len(c.st.nodesOf(first.name)), first.name)
+	default:
+		c.say(good, " has the lock: %s said yes, which %s %d of 5. It is valid for %s.",
+			nodesText(granted), verb(granted, "is", "are"), len(granted), c.left())
 	}
 }
 
@@ -147,8 +134,7 @@ func (c *client) refused(err error) {
 	case errors.Is(err, context.Canceled):
 		c.say(info, " gives up, and is in no line any more.")
 	case errors.As(err, &failed):
-		c.refusal = votesOf(failed.Votes)
-		c.say(bad, " gets no lock: %s. So no majority has said yes. Better no lock than two.", why(c.refusal))
+		c.say(bad, " gets no lock: %s. So no majority has said yes. Better no lock than two.", why(votesOf(failed.Votes)))
 	default:
 		c.say(bad, " gets no lock: %v.", err)
 	}
@@ -156,23 +142,21 @@ func (c *client) refused(err error) {
 
 // waiting is told whenever the client has to wait, and says so once.
 func (c *client) waiting(err error) {
-	if c.call == nil || c.awake != nil {
-		return
-	}
-	because := "somebody else has come before"
-	var failed *redlock.QuorumError
-	if errors.As(err, &failed) {
-		c.refusal = votesOf(failed.Votes)
-		because = why(c.refusal)
-	}
-	if c.waits {
+	if c.call == nil || c.awake != nil || c.waits {
 		return
 	}
 	c.waits = true
+	var votes []vote
+	because := "somebody else has come before"
+	var failed *redlock.QuorumError
+	if errors.As(err, &failed) {
+		votes = votesOf(failed.Votes)
+		because = why(votes)
+	}
 	switch {
-	case len(saying(c.refusal, quarantined)) > 0:
+	case len(saying(votes, quarantined)) > 0:
 		c.say(bad, " must wait: %s. So there is no second holder.", because)
-	case len(saying(c.refusal, unreached))+len(saying(c.refusal, late)) >= need:
+	case len(saying(votes, unreached))+len(saying(votes, late)) >= need:
 		c.say(info, " must wait: %s. It tries again soon.", because)
 	default:
 		c.say(info, " must wait: %s. It stands in line, and is told of a release.", because)
@@ -209,26 +193,25 @@ func why(votes []vote) string {
 	return cmp.Or(strings.Join(order, "; "), "too few nodes said yes")
 }
 
-// kept is told how an extension has ended.
+// kept is told how an extension has ended, and says so if it was not so before.
 func (c *client) kept(e redlock.Event, votes []vote) {
-	if c.state() != "holds" || c.awake != nil || c.keeping == nil || errors.Is(e.Err, redlock.ErrLost) {
+	var failed *redlock.QuorumError
+	said := yes
+	if errors.As(e.Err, &failed) {
+		said = why(votesOf(failed.Votes))
+	} else if e.Err != nil {
 		return // check tells of a loss.
 	}
-	var failed *redlock.QuorumError
-	if errors.As(e.Err, &failed) {
-		if because := why(votesOf(failed.Votes)); c.cannot != because {
-			c.cannot = because
-			c.say(bad, " cannot extend its lock: %s. It has it until its time is over, and keeps trying.", because)
-		}
+	if c.state() != "holds" || c.awake != nil || c.keeping == nil || errors.Is(e.Err, redlock.ErrLost) || c.extended == said {
+		return
 	}
-	if e.Err == nil {
-		c.latest, c.cannot = extension{time.Now(), e.Took, saying(votes, yes)}, ""
-		if !c.extended {
-			c.say(good, " has extended its lock, and goes on doing so: %s said yes, so it is valid for another %s.",
-				nodesText(c.latest.yes), c.left())
-		}
+	c.extended = said
+	if said == yes {
+		c.say(good, " has extended its lock, and goes on doing so: %s said yes, so it is valid for another %s.",
+			nodesText(saying(votes, yes)), c.left())
+	} else {
+		c.say(bad, " cannot extend its lock: %s. It has it until its time is over, and keeps trying.", said)
 	}
-	c.extended = e.Err == nil
 }
 
 // released is told how an Unlock has ended.
@@ -260,13 +243,12 @@ func (c *client) check(now time.Time) {
 	err := c.lock.Err()
 	if c.awake != nil {
 		if !c.overdue {
-			c.ended, c.overdue = c.lock.Until(), true
+			c.overdue = true
 			c.say(bad, "'s lock has ended: its time is over. %s is suspended, and does not know.", c.name)
 		}
 		return
 	}
 	wasKept, overdue := c.keeping != nil, c.overdue
-	c.ended = c.lock.Until()
 	c.lock, c.overdue = nil, false
 	c.stopKeeping()
 	switch {

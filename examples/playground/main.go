@@ -7,9 +7,8 @@
 // needs nothing but Go. Locks last for some seconds, so that one can watch them end.
 //
 // Four clients, each with a Redlock of its own as four processes have, want one resource. What they do is in client.go,
-// and reads like a program of yours. What happens to nodes is in node.go, what plays by itself in stories.go. What the
-// page is told is in serve.go, how it shows that in page/page.js (cards) and page/lanes.js; what has happened is in
-// record.go and hear.go.
+// and reads like a program of yours. What happens to nodes is in node.go. What the page is told is in serve.go, how it
+// shows that in page/page.js (cards) and page/lanes.js; what has happened is in record.go and hear.go.
 package main
 
 import (
@@ -45,7 +44,7 @@ func run(ctx context.Context, addr string, ttl time.Duration, out io.Writer) err
 	if err != nil {
 		return err
 	}
-	p, err := open(ctx, settings{ttl: ttl, pause: 3 * time.Second})
+	p, err := open(ctx, ttl)
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}

@@ -2,7 +2,7 @@ package main
 
 import (
 	"fmt"
-	"strings"
+	"slices"
 	"time"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
@@ -18,7 +18,6 @@ type node struct {
 	holder   string    // whose key it has
 	expires  time.Time // when that key does
 	abstains time.Time // until when it is in quarantine, as far as is known
-	emptied  bool      // it has lost its keys once
 }
 
 // The faults of a node.
@@ -85,20 +84,12 @@ func (n *node) say(kind, format string, args ...any) {
 
 // become sets the node's fault.
 func (n *node) become(fault string) {
-	n.fault, n.st.disturbed = fault, time.Now()
-	n.setDelay()
-}
-
-// setDelay is what a message to or from the node takes.
-func (n *node) setDelay() {
-	var low, high time.Duration
-	if n.st.p.slow {
-		low, high = 100*time.Millisecond, 500*time.Millisecond
+	n.fault = fault
+	var delay time.Duration // of a message to or from the node
+	if fault == delayed {
+		delay = 600 * time.Millisecond
 	}
-	if n.fault == delayed {
-		low, high = low+600*time.Millisecond, high+600*time.Millisecond
-	}
-	n.server.Proxy().SetDelay(low, high)
+	n.server.Proxy().SetDelay(delay, delay)
 }
 
 // empty restarts the node without its keys, as a server without persistence does.
@@ -110,18 +101,15 @@ func (n *node) empty() error {
 		return err
 	}
 	n.become("")
-	n.emptied = true
 	st.readKeys()
-	had := "It had none of the lock's."
-	if whose != "" && st.client(whose).state() == "holds" {
+	had := "It had none of a lock that is held."
+	if slices.ContainsFunc(st.holders(), func(c *client) bool { return c.name == whose }) {
 		left := st.nodesOf(whose)
-		had = fmt.Sprintf("It has forgotten that client %s has the lock. %s still %s",
-			whose, capital(nodesText(left)), verb(left, "knows.", "know."))
+		had = fmt.Sprintf("It has forgotten that client %s has the lock. %s still %s", whose, capital(nodesText(left)), verb(left, "knows", "know"))
 		if len(left) < need {
-			had = strings.TrimSuffix(had, ".") + ", which is no majority."
+			had += ", which is no majority"
 		}
-	} else if whose != "" {
-		had = "It had one of client " + whose + ", which does not have the lock."
+		had += "."
 	}
 	if st.quarantine {
 		had += " It is in quarantine now, and grants nothing until all that it may have forgotten has ended."
@@ -133,19 +121,19 @@ func (n *node) empty() error {
 // left says how many nodes answer, and what that means. A node in quarantine answers, but grants nothing.
 func (st *stage) left() string {
 	up, abstain := st.up(), st.abstainers()
-	of := ""
+	answer := count(up) + " of five answer"
 	if len(abstain) > 0 {
-		of = fmt.Sprintf(", of which %s %s in quarantine", nodesText(abstain), verb(abstain, "is", "are"))
+		answer += fmt.Sprintf(", of which %s %s in quarantine", nodesText(abstain), verb(abstain, "is", "are"))
 	}
 	switch grant := up - len(abstain); {
 	case grant > need:
-		return count(up) + " of five answer" + of + ". Three are enough."
+		return answer + ". Three are enough."
 	case grant == need:
-		return count(up) + " of five answer" + of + ", which is just enough: no other node may fail."
+		return answer + ", which is just enough: no other node may fail."
 	case up >= need:
-		return count(up) + " of five answer" + of + ", and three have to grant a lock: nobody can get it."
+		return answer + ", and three have to grant a lock: nobody can get it."
 	default:
-		return "Only " + number(up) + " of five answer" + of + ", and three are needed: nobody can get or extend the lock."
+		return answer + ", and three are needed: nobody can get or extend the lock."
 	}
 }
 
@@ -162,16 +150,6 @@ func (st *stage) those(so func(n *node) bool) (names []string) {
 // nodesOf are the nodes that have a client's key.
 func (st *stage) nodesOf(client string) []string {
 	return st.those(func(n *node) bool { return client != "" && n.holder == client })
-}
-
-// with are the nodes with a fault, or with none.
-func (st *stage) with(fault string) []string {
-	return st.those(func(n *node) bool { return n.fault == fault })
-}
-
-// emptied are the nodes that have lost their keys on this stage.
-func (st *stage) emptied() []string {
-	return st.those(func(n *node) bool { return n.emptied })
 }
 
 // abstainers are the nodes that answer, but are in quarantine.

@@ -20,28 +20,22 @@ const (
 	lookEvery = 100 * time.Millisecond
 )
 
-type settings struct {
-	ttl   time.Duration
-	pause time.Duration // of a story, between its steps
-}
-
 // A playground is what the page shows. It outlives the stage, which is made anew whenever somebody starts over.
 type playground struct {
-	settings
+	ttl   time.Duration
 	ctx   context.Context //nolint:containedctx // The program's.
 	start time.Time
 
 	acting sync.Mutex // held while something is done that was asked for: one thing at a time
 
-	mu         sync.Mutex // guards the rest, and what is said to be so of clients and nodes
-	st         *stage
-	rec        recorder
-	auto, slow bool
-	story      *telling // nil: none is told
+	mu   sync.Mutex // guards the rest, and what is said to be so of clients and nodes
+	st   *stage
+	rec  recorder
+	auto bool
 }
 
-func open(ctx context.Context, s settings) (*playground, error) {
-	p := &playground{settings: s, ctx: ctx, start: time.Now()}
+func open(ctx context.Context, ttl time.Duration) (*playground, error) {
+	p := &playground{ttl: ttl, ctx: ctx, start: time.Now()}
 	p.rec.changed = make(chan struct{})
 	st, err := newStage(p, false) //nolint:contextcheck // The stage ends with p.ctx, which is ctx.
 	if err != nil {
@@ -50,12 +44,11 @@ func open(ctx context.Context, s settings) (*playground, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.st = st
-	p.say(info, "", "Five nodes are up, and nobody has the lock. Have a client lock it, or play a story.")
+	p.say(info, "", "Five nodes are up, and nobody has the lock. Have a client lock it.")
 	return p, nil
 }
 
 func (p *playground) close() {
-	p.stopStory()
 	p.acting.Lock()
 	defer p.acting.Unlock()
 	p.stage().close()
@@ -69,33 +62,21 @@ func (p *playground) stage() *stage {
 
 var errUnknown = errors.New("the playground knows no such thing to do")
 
-// do does what a button asks for: "kill 3", "lock A", "auto on", "story quarantine".
+// do does what a button asks for: "kill 3", "lock A", "auto on".
 func (p *playground) do(what string) error {
 	verb, whom, _ := strings.Cut(what, " ")
-	switch verb {
-	case "story":
-		return p.play(whom)
-	case "stop":
-		p.stopStory()
-		return nil
-	case "reset":
-		p.stopStory()
-		return p.startOver(p.stage().quarantine)
-	case "quarantine":
-		p.stopStory()
-		return p.startOver(whom == "on")
-	}
-	return p.act(verb, whom)
-}
-
-// act does what stories do, too.
-func (p *playground) act(verb, whom string) error {
 	p.acting.Lock()
 	defer p.acting.Unlock()
+	switch verb {
+	case "reset":
+		return p.startOver(p.stage().quarantine)
+	case "quarantine":
+		return p.startOver(whom == "on")
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if f := switches[verb]; f != nil {
-		f(p.st, whom == "on")
+	if verb == "auto" {
+		p.st.setAuto(whom == "on")
 		return nil
 	}
 	for _, n := range p.st.nodes {
@@ -119,8 +100,6 @@ func (p *playground) act(verb, whom string) error {
 
 // startOver replaces the stage: an option of all clients has changed, or somebody wants to begin anew.
 func (p *playground) startOver(quarantine bool) error {
-	p.acting.Lock()
-	defer p.acting.Unlock()
 	p.stage().close()
 	st, err := newStage(p, quarantine)
 	if err != nil {
@@ -136,16 +115,7 @@ func (p *playground) startOver(quarantine bool) error {
 	} else {
 		p.say(info, "", "Everything starts over: five nodes are up, and nobody has the lock.")
 	}
-	if p.slow {
-		st.slowDown(true)
-	}
 	return nil
-}
-
-// switches are what is on or off for the whole stage, but for those that start over.
-var switches = map[string]func(st *stage, on bool){
-	"auto": (*stage).setAuto,
-	"slow": (*stage).slowDown,
 }
 
 // options are those of every client.

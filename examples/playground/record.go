@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -20,7 +19,6 @@ const (
 	bad   = "bad"
 	info  = "info"
 	fault = "fault" // somebody has disturbed a node or a client
-	tale  = "tale"  // a story's
 )
 
 // A sentence says what just happened.
@@ -59,15 +57,12 @@ const (
 	markFenced = "no write"
 )
 
-const twoHolders = "two holders"
-
 type recorder struct {
 	log     []sentence
 	spans   []span
 	marks   []mark
 	count   int
-	told    func(sentence) // A test listens to what is said; nil: nobody does. It is called with p.mu held.
-	changed chan struct{}  // closed when something was added
+	changed chan struct{} // closed when something was added
 }
 
 func (r *recorder) add() int {
@@ -93,9 +88,6 @@ func (p *playground) at(t time.Time) int64 {
 func (p *playground) say(kind, who, format string, args ...any) {
 	log := append(p.rec.log, sentence{p.rec.add(), p.now(), kind, who, fmt.Sprintf(format, args...)})
 	p.rec.log = log[max(len(log)-100, 0):]
-	if p.rec.told != nil {
-		p.rec.told(log[len(log)-1])
-	}
 }
 
 func (p *playground) mark(c *client, what string, votes []vote) *mark {
@@ -152,7 +144,7 @@ func (st *stage) record() {
 	}
 	both := ""
 	if len(st.holders()) > 1 {
-		both = twoHolders
+		both = "two holders"
 	}
 	r.be("all", "fault", both, now)
 	old := now - remembered.Milliseconds()
@@ -173,15 +165,4 @@ func (r *recorder) be(lane, row, what string, now int64) {
 	if what != "" {
 		r.spans = append(r.spans, span{Lane: lane, Row: row, What: what, From: now})
 	}
-}
-
-// two is for how long two clients have had the lock.
-func (st *stage) two() (long time.Duration) {
-	now := st.p.now()
-	for _, s := range st.p.rec.spans {
-		if s.What == twoHolders {
-			long += time.Duration(cmp.Or(s.To, now)-s.From) * time.Millisecond
-		}
-	}
-	return long
 }

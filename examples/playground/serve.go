@@ -90,13 +90,10 @@ type view struct {
 	Now        int64        `json:"now"`
 	TTL        int64        `json:"ttl"`
 	Auto       bool         `json:"auto"`
-	Slow       bool         `json:"slow"`
 	Quarantine bool         `json:"quarantine"`
-	Story      *storyView   `json:"story"`
 	Nodes      []nodeView   `json:"nodes"`
 	Clients    []clientView `json:"clients"`
 	Register   registerView `json:"register"`
-	Stories    []storyView  `json:"stories"`
 	Log        []sentence   `json:"log"`
 	Spans      []span       `json:"spans"`
 	Marks      []mark       `json:"marks"`
@@ -125,15 +122,6 @@ type registerView struct {
 	Fence  string `json:"fence"`
 }
 
-type storyView struct {
-	Name  string `json:"name"`
-	Title string `json:"title"`
-	About string `json:"about,omitempty"`
-	Step  int    `json:"step,omitempty"`
-	Of    int    `json:"of,omitempty"`
-	Text  string `json:"text,omitempty"`
-}
-
 // look returns what there is to see now, and a channel that is closed when something happens.
 func (p *playground) look() (view, <-chan struct{}) {
 	p.mu.Lock()
@@ -141,7 +129,7 @@ func (p *playground) look() (view, <-chan struct{}) {
 	st := p.st
 	st.record()
 	v := view{
-		Now: p.now(), TTL: p.ttl.Milliseconds(), Auto: p.auto, Slow: p.slow, Quarantine: st.quarantine,
+		Now: p.now(), TTL: p.ttl.Milliseconds(), Auto: p.auto, Quarantine: st.quarantine,
 		Log:   append([]sentence{}, p.rec.log...),
 		Spans: append([]span{}, p.rec.spans...),
 		Marks: append([]mark{}, p.rec.marks...),
@@ -166,12 +154,6 @@ func (p *playground) look() (view, <-chan struct{}) {
 	v.Register = registerView{Writes: st.writes, By: st.wrote}
 	if seen := st.guard.Seen(); seen != 0 {
 		v.Register.Fence = p.fenceText(seen)
-	}
-	for _, s := range stories {
-		v.Stories = append(v.Stories, storyView{Name: s.name, Title: s.title, About: s.about})
-	}
-	if t := p.story; t != nil {
-		v.Story = &storyView{Name: t.name, Title: t.title, Step: t.step, Of: len(t.steps), Text: t.text}
 	}
 	return v, p.rec.changed
 }

@@ -25,12 +25,9 @@ type stage struct {
 	quarantine bool // the clients' option; it is the same from the start to the end
 
 	// The register stands for what the lock protects. It refuses fences that are smaller than one that it has seen.
-	guard   redlock.Guard
-	writes  int
-	wrote   string // who wrote last
-	refused string // whose write was refused last
-
-	disturbed time.Time // when a node last got a fault, or lost it
+	guard  redlock.Guard
+	writes int
+	wrote  string // who wrote last
 
 	stopAuto context.CancelFunc
 }
@@ -58,7 +55,7 @@ func newStage(p *playground, quarantine bool) (*stage, error) {
 		return nil, err
 	}
 	st.wg.Go(func() {
-		for st.sleep(lookEvery) {
+		for sleep(st.ctx, lookEvery) {
 			st.look()
 		}
 	})
@@ -94,9 +91,6 @@ func (st *stage) close() {
 	st.wg.Wait()
 	_ = st.Close(st.ctx) // It ends all the same.
 }
-
-// sleep reports whether the stage is still there after d.
-func (st *stage) sleep(d time.Duration) bool { return sleep(st.ctx, d) }
 
 func sleep(ctx context.Context, d time.Duration) bool { return examples.Sleep(ctx, d) == nil }
 
@@ -163,18 +157,4 @@ func (st *stage) holders() (all []*client) {
 		}
 	}
 	return all
-}
-
-// slowDown makes all messages slow, and each as slow as it likes, so that one can see votes come in.
-func (st *stage) slowDown(on bool) {
-	st.p.slow = on
-	for _, n := range st.nodes {
-		n.setDelay()
-	}
-	if on {
-		st.p.say(info, "", "In slow motion every message takes up to half a second, and longer from and to slow nodes: "+
-			"one sees the votes come in.")
-	} else {
-		st.p.say(info, "", "Messages are fast again.")
-	}
 }

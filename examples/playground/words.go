@@ -19,17 +19,9 @@ func nodesText(names []string) string {
 	case 1:
 		return "node " + names[0]
 	default:
-		return "nodes " + list(names)
+		last := len(names) - 1
+		return "nodes " + strings.Join(names[:last], ", ") + " and " + names[last]
 	}
-}
-
-// list is "a", "a and b", "a, b and c".
-func list(parts []string) string {
-	last := len(parts) - 1
-	if last < 1 {
-		return strings.Join(parts, "")
-	}
-	return strings.Join(parts[:last], ", ") + " and " + parts[last]
 }
 
 // verb is the form that goes with so many of them.
@@ -40,9 +32,8 @@ func verb(names []string, one, many string) string {
 	return many
 }
 
-func number(n int) string { return []string{"none", "one", "two", "three", "four", "five"}[n] }
-
-func count(n int) string { return capital(number(n)) }
+// count is a number of nodes.
+func count(n int) string { return []string{"None", "One", "Two", "Three", "Four", "Five"}[n] }
 
 func capital(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
@@ -50,11 +41,5 @@ func seconds(d time.Duration) string { return fmt.Sprintf("%.1f s", max(d, 0).Se
 
 // fenceText is a fence without the part that all of them share: they begin with the clock, in µs.
 func (p *playground) fenceText(fence int64) string {
-	digits := fmt.Sprint(max(fence-p.start.UnixMicro(), 0))
-	var groups []string
-	for len(digits) > 3 {
-		groups = append([]string{digits[len(digits)-3:]}, groups...)
-		digits = digits[:len(digits)-3]
-	}
-	return strings.Join(append([]string{digits}, groups...), "\u202f")
+	return fmt.Sprint(max(fence-p.start.UnixMicro(), 0))
 }

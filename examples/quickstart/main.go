@@ -26,8 +26,7 @@ import (
 )
 
 func main() {
-	p := newPrinter(os.Stdout, styleOf(os.Stdout, os.Getenv))
-	os.Exit(run(stage.Interruptible(), p, os.Getenv("REDLOCK_NODES"), readTime))
+	os.Exit(run(stage.Interruptible(), newPrinter(os.Stdout), os.Getenv("REDLOCK_NODES"), readTime))
 }
 
 // readTime is a break before each act, for the reader.
@@ -126,10 +125,6 @@ func (d *demo) program() []act {
 		{title: "Waiting in order", play: d.playLine, calls: []string{
 			`err := r.Do(ctx, []string{"account:42"}, 5*time.Second, func(…) error { … })`,
 		}},
-		{title: "Several resources at once", play: d.playSeveral, calls: []string{
-			`lock, err := alice.Lock(ctx, []string{"account:1", "account:2"}, 5*time.Second)`,
-			`_, err = bob.TryLock(ctx, []string{"account:2", "account:3"}, 5*time.Second)`,
-		}},
 		{title: "A lock that is lost in the middle of the work", play: d.playDo, calls: []string{
 			`err := alice.Do(ctx, []string{"report"}, 1500*time.Millisecond, func(ctx …) error {`,
 			`	… <-ctx.Done() // context.Cause(ctx) says why`,
@@ -138,10 +133,6 @@ func (d *demo) program() []act {
 		{title: "A writer that comes too late", play: d.playFence, calls: []string{
 			`first, err := alice.Lock(ctx, []string{"file:7"}, time.Second, redlock.WithFencing())`,
 			`err = file.Do(first.Fence(), func() error { … }) // file is a redlock.Guard`,
-		}},
-		{title: "A release by another process", play: d.playRelease, calls: []string{
-			`lock, err := alice.Lock(ctx, []string{"job:9"}, 30*time.Second)`,
-			`err = carol.Release(ctx, resources, token) // in the worker`,
 		}},
 		{title: "Two of five nodes die", play: d.playTwoDie, kills: true, calls: []string{
 			`err = lock.Extend(ctx, 10*time.Second)`,
@@ -175,7 +166,7 @@ func (d *demo) acts(ctx context.Context) error {
 		}
 	}
 	if left > 0 {
-		d.heading("Left out")
+		d.print("\nLeft out\n")
 		d.say("%d acts in which nodes die, as the demo stops no servers but its own.", left)
 		d.say("Without REDLOCK_NODES it brings some, and plays these acts, too.")
 	}
@@ -187,7 +178,7 @@ func (d *demo) acts(ctx context.Context) error {
 func (d *demo) close(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
-	d.heading("The end")
+	d.print("\nThe end\n")
 	all := []*redlock.Redlock{d.alice, d.bob, d.carol}
 	if err := errors.Join(stage.Together(len(all), func(i int) error { return all[i].Close(ctx) })...); err != nil {
 		return fmt.Errorf("closing did not end in time: %w", err)

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -22,7 +21,7 @@ import (
 func requireStory(ctx context.Context, t *testing.T, out *recorder, addrs string, status int, sentences ...string) {
 	t.Helper()
 	start := time.Now()
-	got := run(ctx, newPrinter(out, plain), addrs, 0)
+	got := run(ctx, newPrinter(out), addrs, 0)
 	story := out.text.String()
 	assert.Equal(t, status, got)
 	assert.Less(t, time.Since(start), 2*time.Minute)
@@ -62,40 +61,27 @@ func requireNoLocks(t *testing.T, c *testcluster.Cluster) {
 	}
 }
 
-// wholeStory is what is said, in this order.
-var wholeStory = []string{
-	"one lock over 5 Redis servers, which are in memory",
-	"1. One lock on several nodes\n", `alice.Lock(ctx, []string{"account:42"}, 5*time.Second)`,
-	"node1 up   node2 up   node3 up   node4 up   node5 up",
-	"3 of 5", "ok  Alice has the lock", "no  Bob is refused after ", `: held by "alice" (`, "no  Carol calls Lock", "ok  Alice unlocks",
-	"2. Three processes take turns", " works for 100ms.", "ok  Everybody had two turns, and there were never two at work.",
-	"3. Waiting in order", "ok  Number ", "A release wakes the next in line",
-	"4. Several resources at once", "no  Bob wants account:2 and account:3, and gets neither.", "ok  Carol gets account:3",
-	"5. A lock that is lost", "ok  It was extended", "Somebody deletes", "no  The next extension finds out", "redlock: lock lost", "ok  Do returns ErrLost",
-	"6. A writer that comes too late", "ok  Alice has the lock, and its fence", "ok  Bob gets the lock", "no  Alice wakes up",
-	"7. A release by another process", "ok  Carol, who is the worker", "ok  Bob, who has waited for it",
-	"8. Two of five nodes die", "node1 down   node2 down   node3 up", "ok  Alice extends", " works for 100ms.",
-	"9. A third node dies", "node1 down   node2 down   node3 down   node4 up", "no  Bob is told after ",
-	"10. The nodes come back", "ok  Alice has the lock", "node1 up   node2 up   node3 up",
-	"The end", "ok  No node has a key of a lock left.", "ok  Everything went as told",
-}
-
 func TestQuickstartTellsTheWholeStory(t *testing.T) {
 	t.Parallel()
 	out := new(recorder)
 	synctest.Test(t, func(t *testing.T) { // Its own servers need no ports.
-		requireStory(t.Context(), t, out, "", 0, wholeStory...)
+		requireStory(t.Context(), t, out, "", 0,
+			"one lock over 5 Redis servers, which are in memory",
+			"1. One lock on several nodes\n", `alice.Lock(ctx, []string{"account:42"}, 5*time.Second)`,
+			"node1 up   node2 up   node3 up   node4 up   node5 up",
+			"3 of 5", "ok  Alice has the lock", "no  Bob is refused after ", `: held by "alice" (`, "no  Carol calls Lock", "ok  Alice unlocks",
+			"2. Three processes take turns", " works for 100ms.", "ok  Everybody had two turns, and there were never two at work.",
+			"3. Waiting in order", "ok  Number ", "A release wakes the next in line",
+			"4. A lock that is lost", "ok  It was extended", "Somebody deletes", "no  The next extension finds out", "redlock: lock lost", "ok  Do returns ErrLost",
+			"5. A writer that comes too late", "ok  Alice has the lock, and its fence", "ok  Bob gets the lock", "no  Alice wakes up",
+			"6. Two of five nodes die", "node1 down   node2 down   node3 up", "ok  Alice extends", " works for 100ms.",
+			"7. A third node dies", "node1 down   node2 down   node3 down   node4 up", "no  Bob is told after ",
+			"8. The nodes come back", "ok  Alice has the lock", "node1 up   node2 up   node3 up",
+			"The end", "ok  No node has a key of a lock left.", "ok  Everything went as told",
+		)
 	})
-	for _, s := range []string{"Alice works for", "Bob works for", "Carol works for"} {
-		assert.Equal(t, 3, strings.Count(out.text.String(), s+" 100ms"), "twice and once more: %q", s)
-	}
 	for line := range strings.Lines(out.text.String()) {
 		assert.LessOrEqual(t, utf8.RuneCountInString(line), 100+len("\n"), "too long for a terminal: %s", line)
-	}
-	for _, c := range out.text.String() {
-		if c == '\x1b' || c > '~' && c != '…' {
-			t.Errorf("%q where no terminal is", c)
-		}
 	}
 }
 
@@ -106,7 +92,7 @@ func TestQuickstartOnServersOfTheUser(t *testing.T) {
 		"one lock over 3 Redis servers, those of REDLOCK_NODES, none of which is stopped.",
 		c.Addrs()[2]+" up",
 		"2 of 3", "no  Bob is refused after ",
-		"7. A release by another process", "ok  Bob, who has waited for it",
+		"5. A writer that comes too late", "no  Alice wakes up",
 		"Left out", "3 acts in which nodes die",
 		"The end", "ok  Everything went as told",
 	)
@@ -121,7 +107,6 @@ func TestQuickstartOnServersOfWhichOneIsDown(t *testing.T) {
 		c.Addrs()[0]+" up   "+c.Addrs()[1]+" down   "+c.Addrs()[2]+" up",
 		c.Addrs()[1]+": not ", // connected, or waited for, if the two others have answered first
 		"Somebody deletes", "no  The next extension finds out", "redlock: lock lost",
-		"7. A release", "ok  Bob, who has waited for it",
 		"Everything went as told",
 	)
 	requireNoLocks(t, c)
@@ -143,15 +128,13 @@ func TestQuickstartFailsOnServersThatCannotBeReached(t *testing.T) {
 
 func TestQuickstartFailsOnAMalformedAddress(t *testing.T) {
 	t.Parallel()
-	requireStory(t.Context(), t, new(recorder), "localhost:6379,localhost", 1,
-		`FAILED: redlock: node 2 of 2: malformed address "localhost"`)
 	requireStory(t.Context(), t, new(recorder), "localhost:6379,,", 1,
 		`FAILED: redlock: node 2 of 3: malformed address "": it is empty: is a variable unset?`)
 }
 
 func TestQuickstartEndsInGoodOrderWhenInterrupted(t *testing.T) {
 	t.Parallel()
-	for _, moment := range []string{"2 of 3", "Bob works", "Alice has [", "It was extended", "Her machine is suspended", "Alice is an API", "The end"} {
+	for _, moment := range []string{"2 of 3", "Bob works", "It was extended", "Her machine is suspended", "The end"} {
 		t.Run(moment, func(t *testing.T) {
 			t.Parallel()
 			c := testcluster.RunEmbedded(t, 3)
@@ -176,68 +159,19 @@ func TestQuickstartEndsInGoodOrderWhenInterrupted(t *testing.T) {
 // What an act shows as its code is its code, but for what … stands for.
 func TestTheCallsAreThoseOfTheActs(t *testing.T) {
 	t.Parallel()
-	code := sources(t)
+	var code strings.Builder
+	for _, file := range []string{"act_lock.go", "act_faults.go"} {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		code.WriteString(strings.NewReplacer("d.alice", "alice", "d.bob", "bob", "d.carol", "carol").Replace(string(text)))
+	}
 	for _, a := range new(demo).program() {
-		rest, found := code, false
-		for call := range strings.SplitSeq(strings.Join(a.calls, "\n"), "\n") {
+		for _, call := range a.calls {
 			call, _, _ = strings.Cut(call, " //")
 			for part := range strings.SplitSeq(call, "…") {
-				if strings.Trim(part, " })") == "" {
-					continue
-				}
-				if _, rest, found = strings.Cut(rest, strings.TrimSpace(part)); !found {
-					t.Errorf("%s: the code of no act has %q, or not behind what is shown before", a.title, part)
-					rest = code
-				}
+				assert.Contains(t, code.String(), strings.Trim(part, " \t})"), a.title)
 			}
 		}
-	}
-}
-
-// sources is the code of the acts.
-func sources(t *testing.T) string {
-	t.Helper()
-	files, err := filepath.Glob("act_*.go")
-	require.NoError(t, err)
-	require.NotEmpty(t, files)
-	var code strings.Builder
-	for _, f := range files {
-		text, err := os.ReadFile(f)
-		require.NoError(t, err)
-		for line := range strings.Lines(string(text)) {
-			code.WriteString(strings.NewReplacer("d.alice", "alice", "d.bob", "bob", "d.carol", "carol").Replace(strings.TrimLeft(line, "\t")))
-		}
-	}
-	return code.String()
-}
-
-func TestStyles(t *testing.T) {
-	t.Parallel()
-	file, err := os.Create(filepath.Join(t.TempDir(), "out"))
-	require.NoError(t, err)
-	defer func() { _ = file.Close() }()
-	device, err := os.Open(os.DevNull) // As far as anybody can tell, a terminal.
-	require.NoError(t, err)
-	defer func() { _ = device.Close() }()
-	for _, c := range []struct {
-		name string
-		out  *os.File
-		env  map[string]string
-		want style
-	}{
-		{"a file", file, nil, plain},
-		{"a terminal", device, nil, colours},
-		{"NO_COLOR", device, map[string]string{"NO_COLOR": "1"}, marks},
-		{"NO_COLOR that is empty", device, map[string]string{"NO_COLOR": ""}, colours},
-		{"a terminal that can do nothing", device, map[string]string{"TERM": "dumb"}, plain},
-	} {
-		env := func(name string) string {
-			if name == "WT_SESSION" {
-				return "so that Windows is no different"
-			}
-			return c.env[name]
-		}
-		assert.Equal(t, c.want, styleOf(c.out, env), c.name)
 	}
 }
 

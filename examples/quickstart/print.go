@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"runtime"
 	"strings"
 	"sync"
 	"time"
@@ -13,128 +11,60 @@ import (
 	"github.com/seed6c881748/redlock/redlock"
 )
 
-// A style says how the story looks.
-type style int
-
-const (
-	plain   style = iota // for files and pipes
-	marks                // for a terminal whose user wants no colours
-	colours              // for a terminal
-)
-
-// The colours, as what switches each of them on.
-const (
-	bold   = "\x1b[1m"
-	cyan   = "\x1b[36m"
-	green  = "\x1b[32m"
-	yellow = "\x1b[33m"
-	faint  = "\x1b[2m"
-)
-
-// paint returns a text in a colour, if there are colours.
-func (s style) paint(colour, text string) string {
-	if s != colours {
-		return text
-	}
-	return colour + text + "\x1b[0m"
-}
-
-// good and bad are marks, or else words.
-func (s style) good(word, mark string) string { return s.paint(green, s.mark(word, mark)) }
-func (s style) bad(word, mark string) string  { return s.paint(yellow, s.mark(word, mark)) }
-
-func (s style) mark(word, mark string) string {
-	if s == plain {
-		return word
-	}
-	return mark
-}
-
-// styleOf returns the style for what is written to f; see https://no-color.org for NO_COLOR.
-func styleOf(f *os.File, env func(string) string) style {
-	info, err := f.Stat()
-	switch {
-	case err != nil || info.Mode()&os.ModeCharDevice == 0, env("TERM") == "dumb":
-		return plain
-	case env("NO_COLOR") != "":
-		return marks
-	case runtime.GOOS == "windows" && env("WT_SESSION") == "":
-		return plain // A console that may know neither colours nor marks.
-	default:
-		return colours
-	}
-}
-
 // A printer tells the story. It is safe for concurrent use.
 type printer struct {
-	style style
 	start time.Time
 
 	mu  sync.Mutex
 	out io.Writer
 }
 
-func newPrinter(out io.Writer, s style) *printer {
-	return &printer{style: s, start: time.Now(), out: out}
-}
+func newPrinter(out io.Writer) *printer { return &printer{start: time.Now(), out: out} }
 
 // act prints an act's title and its calls.
 func (p *printer) act(number int, a act) {
-	p.heading(fmt.Sprintf("%d. %s", number, a.title))
-	for _, call := range a.calls {
-		p.print("   " + p.style.paint(cyan, call) + "\n")
-	}
-	p.print("\n")
+	p.print("\n%d. %s\n   %s\n\n", number, a.title, strings.Join(a.calls, "\n   "))
 }
 
 // intro prints what the story is about, and what its marks mean.
 func (p *printer) intro(servers string) {
-	p.print(fmt.Sprintf("%s: one lock over %s.\n", p.style.paint(bold, "redlock"), servers))
-	p.print(fmt.Sprintf("%s means done, %s refused, and rightly so. Each line begins with the time in s.\n",
-		p.style.good("ok", "✓"), p.style.bad("no", "✗")))
-}
-
-func (p *printer) heading(title string) {
-	p.print("\n" + p.style.paint(bold, title) + "\n")
+	p.print("redlock: one lock over %s.\n", servers)
+	p.print("ok means done, no refused, and rightly so. Each line begins with the time in s.\n")
 }
 
 // ok says that something has succeeded.
-func (p *printer) ok(format string, args ...any) { p.line(p.style.good("ok", "✓"), format, args...) }
+func (p *printer) ok(format string, args ...any) { p.line("ok", format, args...) }
 
 // no says that something has failed, and rightly so.
-func (p *printer) no(format string, args ...any) { p.line(p.style.bad("no", "✗"), format, args...) }
+func (p *printer) no(format string, args ...any) { p.line("no", format, args...) }
 
 // say says something else.
-func (p *printer) say(format string, args ...any) { p.line(p.style.mark("  ", " "), format, args...) }
+func (p *printer) say(format string, args ...any) { p.line("  ", format, args...) }
 
 // line prints a sentence and when it was said, in seconds since the start.
 func (p *printer) line(mark, format string, args ...any) {
-	at := fmt.Sprintf("%6.3f", time.Since(p.start).Seconds())
-	p.print(p.style.paint(faint, at) + "  " + mark + "  " + fmt.Sprintf(format, args...) + "\n")
+	p.print("%6.3f  %s  %s\n", time.Since(p.start).Seconds(), mark, fmt.Sprintf(format, args...))
 }
 
 // details prints lines about the sentence before.
 func (p *printer) details(lines ...string) {
-	indent := strings.Repeat(" ", len("12.345      ")) + p.style.mark("  ", " ")
-	p.print(p.style.paint(faint, indent+strings.Join(lines, "\n"+indent)) + "\n")
+	for _, line := range lines {
+		p.print("%14s%s\n", "", line)
+	}
 }
 
-func (p *printer) print(s string) {
+func (p *printer) print(format string, args ...any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	// Where nobody can read the story, it still decides about the exit status.
-	_, _ = io.WriteString(p.out, s)
+	_, _ = fmt.Fprintf(p.out, format, args...)
 }
 
 // connected prints which nodes are.
 func (p *printer) connected(nodes []redlock.NodeStats) {
 	shown := make([]string, len(nodes))
 	for i, n := range nodes {
-		mark := p.style.good("up", "●")
-		if !n.Up {
-			mark = p.style.bad("down", "○")
-		}
-		shown[i] = n.Node + " " + mark
+		shown[i] = n.Node + map[bool]string{true: " up", false: " down"}[n.Up]
 	}
 	p.say("%s", strings.Join(shown, "   "))
 }
@@ -145,14 +75,13 @@ func (p *printer) votes(err error) {
 	if !errors.As(err, &failed) {
 		return
 	}
-	lines := make([]string, len(failed.Votes))
-	for i, v := range failed.Votes {
-		lines[i] = v.String()
+	for _, v := range failed.Votes {
+		line := v.String()
 		if errors.Is(v.Err, redlock.ErrPending) {
-			lines[i] += ", as the result was clear"
+			line += ", as the result was clear"
 		}
+		p.details(line)
 	}
-	p.details(lines...)
 }
 
 // failed prints why the demo has failed.

@@ -75,7 +75,7 @@ func (d *demo) checkEmpty() {
 }
 
 // resources are all that the acts lock.
-var resources = []string{"account:1", "account:2", "account:3", "account:42", "file:7", "job:9", "report"}
+var resources = []string{"account:42", "file:7", "report"}
 
 // end ends the demo's own servers.
 func (s *servers) end(ctx context.Context) error {

@@ -103,7 +103,7 @@ function ageClient(c, k, t) {
 }
 
 // The cards are made once, so that a button keeps the focus.
-let nodes = [], clients = [], register = null, stories = [], switches = [];
+let nodes = [], clients = [], register = null, switches = [];
 function make() {
   nodes = state.nodes.map(nodeCard);
   clients = state.clients.map(clientCard);
@@ -112,14 +112,8 @@ function make() {
   byId("nodes").replaceChildren(...nodes.map(c => c.card));
   byId("clients").replaceChildren(...clients.map(c => c.card),
     el("div", "card register", el("div", "head", register.by, el("div", "", register.what, register.note)), about));
-  stories = state.stories.map(s => {
-    const b = el("button", "", el("b", "", s.title), el("span", "", s.about));
-    b.onclick = () => act(b.getAttribute("aria-pressed") === "true" ? "stop" : "story " + s.name);
-    return b;
-  });
-  byId("stories").replaceChildren(...stories);
-  const text = {auto: "Auto", slow: "Slow motion", quarantine: "Quarantine"};
-  const title = {auto: "The clients lock and release by themselves", slow: "Every message takes up to half a second",
+  const text = {auto: "Auto", quarantine: "Quarantine"};
+  const title = {auto: "The clients lock and release by themselves",
     quarantine: "Nodes that have lost their keys abstain for a while. Switching it starts over"};
   switches = Object.keys(text).map(name => {
     const b = el("button", "switch", text[name]);
@@ -145,7 +139,6 @@ function show(s) {
   put(register.by, s.register.by || "–");
   put(register.note, s.register.writes ? s.register.writes + (s.register.writes > 1 ? " writes" : " write") + " · has seen fence " + s.register.fence : "nobody has written");
   switches.forEach(b => b.setAttribute("aria-checked", s[b.name]));
-  stories.forEach((b, i) => b.setAttribute("aria-pressed", Boolean(s.story && s.story.name === s.stories[i].name)));
   showLog(s);
   age();
 }
@@ -159,10 +152,7 @@ function showLog(s) {
     newest = e.n;
   }
   while (byId("log").children.length > 100) byId("log").lastChild.remove();
-  const told = byId("told");
-  told.hidden = !s.story;
-  if (s.story) told.replaceChildren(el("b", "", s.story.title + ", " + s.story.step + " of " + s.story.of + ":"), s.story.text);
-  const last = s.log.findLast(e => e.kind !== "tale" || !s.story);
+  const last = s.log.at(-1);
   if (last) put(byId("latest"), last.text);
   byId("now").className = last ? last.kind : "";
 }
