@@ -24,13 +24,5 @@ func TestBalanceIsNotTouchedAfterTheLock(t *testing.T) {
 	})
 }
 
-func TestBalanceRefusesMoreThanThereIs(t *testing.T) {
-	stagetest.InBubble(t, func(t *testing.T, s *stage.Stage) {
-		err := withdraw(t.Context(), open(s)[0], stage.NewStore[int](time.Second), "empty", 1)
-		require.ErrorIs(t, err, errNotEnough)
-		require.NotErrorIs(t, err, redlock.ErrLost)
-	})
-}
-
 // It is overdrawn without the lock, and not with it.
 func TestBalanceRuns(t *testing.T) { stagetest.Runs(t, tell) }

@@ -11,15 +11,6 @@ import (
 	"github.com/seed6c881748/redlock/redlock"
 )
 
-func TestQuestionThatIsThereTakesNoLock(t *testing.T) {
-	stagetest.InBubble(t, func(t *testing.T, s *stage.Stage) {
-		players, _ := deal(s)
-		first := stage.Got(players[0].question(t.Context(), "1"))
-		s.Kill(5)
-		require.Equal(t, first, stage.Got(players[1].question(t.Context(), "1")))
-	})
-}
-
 func TestQuestionIsNotStoredWhenTheLockIsLost(t *testing.T) {
 	stagetest.InBubble(t, func(t *testing.T, s *stage.Stage) {
 		players, _ := deal(s)

@@ -12,23 +12,6 @@ import (
 	"github.com/seed6c881748/redlock/redlock"
 )
 
-// The slot of a process that has died is used again, and the others are used meanwhile.
-func TestASlotComesBack(t *testing.T) {
-	stagetest.InBubble(t, func(t *testing.T, s *stage.Stage) {
-		f := &floor{}
-		pools := open(s, f)
-		for range permits - 1 {
-			stage.Got(pools[0].s.Acquire(t.Context()))
-		}
-		began := time.Now()
-		require.NoError(t, workAll(t.Context(), pools[1:], 10))
-		require.Less(t, time.Since(began), ttl, "one after the other, as there is one slot")
-		time.Sleep(ttl)
-		require.NoError(t, workAll(t.Context(), pools[1:], 20))
-		require.Equal(t, permits, f.most)
-	})
-}
-
 // Who has lost the permit is told, and the work says so.
 func TestWorkStopsWithItsPermit(t *testing.T) {
 	stagetest.InBubble(t, func(t *testing.T, s *stage.Stage) {
