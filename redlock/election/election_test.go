@@ -109,31 +109,6 @@ func TestResignHandsOver(t *testing.T) {
 	})
 }
 
-// A leader that dies without a word is followed when its ttl is over.
-func TestDeadLeaderIsFollowed(t *testing.T) {
-	testkit.WithRedlock(t, 5, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
-		dead := newElection(t, r)
-		ctx, die := context.WithCancel(t.Context())
-		first, err := dead.Campaign(ctx)
-		require.NoError(t, err)
-		waiting := testkit.Start(t.Context(), process(t, c).Campaign)
-		time.Sleep(2*ttl + ttl/3)
-		require.True(t, waiting.Waits())
-		began := time.Now()
-		die() // Its lock stays.
-		term := waiting.Got(t)
-		assert.LessOrEqual(t, waiting.At.Sub(began), ttl+300*time.Millisecond)
-		assert.Greater(t, waiting.At, lockOf(t, first).Until())
-		assert.False(t, dead.IsLeader())
-		require.ErrorIs(t, first.Err(), context.Canceled)
-		assert.Greater(t, term.Fence(), first.Fence())
-		require.ErrorIs(t, first.Resign(t.Context()), redlock.ErrExpired)
-		require.NoError(t, term.Err())
-		resign(t, term)
-		testkit.RequireNothingLeft(t, c)
-	})
-}
-
 // A minority of nodes that is down or hangs disturbs neither a leader nor the next one. Without a quorum the
 // term ends in time, and the next one begins after it.
 func TestNodesDown(t *testing.T) {

@@ -127,19 +127,3 @@ func ExampleTerm_Context() {
 	// host-1 [poller] <nil>
 	// context canceled
 }
-
-// What is written to goes by the fence: it refuses a leader of before that comes late.
-func ExampleTerm_Fence() {
-	first := campaign(stand("writer", "host-1"))
-	_ = first.Resign(ctx)
-	second := campaign(stand("writer", "host-2"))
-
-	guard := redlock.NewGuard(0)
-	fmt.Println(guard.Do(second.Fence(), func() error { return nil }))
-	err := guard.Do(first.Fence(), func() error { return nil })
-	fmt.Println(errors.Is(err, redlock.ErrFenced))
-	_ = second.Resign(ctx)
-	// Output:
-	// <nil>
-	// true
-}

@@ -30,21 +30,3 @@ func Example() {
 	fmt.Println(len(report.Nodes), "nodes")
 	// Output: 3 nodes
 }
-
-// A deployment's script says what is to be done, node by node.
-func ExampleRun() {
-	nodes := []redlock.Node{redlock.NewNode("127.0.0.1:1"), redlock.NewNode("127.0.0.1:2")} // Nothing listens there.
-	report, err := redlockcheck.Run(ctx, nodes)
-	if err != nil {
-		log.Fatal(err)
-	}
-	for _, found := range report.Findings {
-		if found.Verdict >= redlockcheck.Warning {
-			fmt.Println(found.Node, found.Verdict, found.Check)
-		}
-	}
-	// Output:
-	// 127.0.0.1:1 unfit reachable
-	// 127.0.0.1:2 unfit reachable
-	//  warning node-count
-}

@@ -120,22 +120,6 @@ func allRights() []string {
 	return rules
 }
 
-// A default user that is only off has no rights; with ACL SETUSER it keeps those that it had.
-func TestRunFindsTheDefaultUser(t *testing.T) {
-	t.Parallel()
-	for rules, want := range map[string]map[string]Verdict{
-		"off ~* &* +@all":             {},
-		"reset on >a ~app:* &* +@all": {"default-user": Warning},
-	} {
-		c := testcluster.RunServers(t, 3, durable)
-		nodes := serverNodes(c)
-		setUser(t, c.Nodes[0], "least", allRights()...)
-		admin(t, c.Nodes[0], "ACL", redis.Args{"SETUSER", "default"}.AddFlat(strings.Fields(rules))...)
-		nodes[0] = redlock.NewNode("redis://least:" + url.QueryEscape(secret) + "@" + c.Nodes[0].DirectAddr())
-		requireOnly(t, checkPatiently(t, nodes, redlock.WithPrefix("locks:")), nodes[0].Name, want)
-	}
-}
-
 // The certificate is looked at whether clients have to have one or not, and where the database is given, too.
 func TestRunLooksAtCertificates(t *testing.T) {
 	t.Parallel()

@@ -1,19 +1,16 @@
 package redlockhttp_test
 
 import (
-	"fmt"
 	"html"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
-	"github.com/seed6c881748/redlock/redlock"
 	"github.com/seed6c881748/redlock/redlock/redlockhttp"
 	"github.com/seed6c881748/redlock/test/testkit"
 )
@@ -65,49 +62,6 @@ func TestPageInABrowser(t *testing.T) {
 		assert.Equal(t, map[string]string{"phone": want, "desk": want}, seen, dom)
 	}
 	assert.NotEmpty(t, looks, "the page renews itself")
-}
-
-// crowd looks at the page of a process with very many locks, on a phone: how long it is, in which order things are,
-// how many rows there are of locks before and after one asks for all of them, which ones a filter and an order leave,
-// and where a heading stays while one reads what is below it.
-const crowd = `<!DOCTYPE html><body>
-<iframe id="phone" src="/page/" style="width: 390px; height: 740px"></iframe>
-<script>
-const wait = ms => new Promise(done => setTimeout(done, ms));
-onload = async () => {
-	await wait(1500);
-	const w = document.querySelector("iframe").contentWindow, d = w.document, root = d.documentElement;
-	const byId = id => d.getElementById(id), top = e => e.getBoundingClientRect().top;
-	const rows = () => d.querySelectorAll("#held > div").length, first = () => d.querySelector("#held .name").textContent;
-	const seen = [root.scrollHeight < 3500, root.scrollWidth - root.clientWidth,
-		["wrong", "figures", "nodes", "waiting", "events", "held"].every((id, i, all) => !i || top(byId(all[i - 1])) < top(byId(id))), rows(), first()];
-	d.querySelector("#held button").click();
-	seen.push(rows());
-	w.scrollTo(0, root.scrollHeight / 2);
-	seen.push(Math.round(top(byId("held").previousElementSibling) - byId("head").offsetHeight));
-	byId("sort").value = "oldest";
-	byId("sort").dispatchEvent(new Event("change"));
-	await wait(500);
-	seen.push(first());
-	byId("filter").value = "job:7";
-	byId("filter").dispatchEvent(new Event("input"));
-	await wait(500);
-	seen.push(rows(), byId("held-n").textContent);
-	seen.push([...d.querySelectorAll("#counts abbr")].some(e => e.textContent === "turns at a time" && e.title), d.querySelectorAll("#words dd").length > 9);
-	const p = document.createElement("p");
-	p.textContent = seen.join(" | ");
-	document.body.append(p);
-};
-</script>`
-
-func TestPageOfManyLocks(t *testing.T) {
-	testkit.SkipUnderRace(t, "the browser does the work")
-	r := newRedlock(t, testcluster.RunEmbedded(t, 1), redlock.WithNodeTimeout(10*time.Second))
-	for i := range 1000 {
-		testkit.TryLock(t, r, []string{fmt.Sprintf("job:%d", i)}, time.Hour-time.Duration(i)*time.Second)
-	}
-	assert.Equal(t, "true | 0 | true | 10 | job:999 | 500 | 0 | job:0 | 111 | 111 of 1\u202f000 | true | true",
-		look(t, crowd, redlockhttp.Handler(r)))
 }
 
 // groups says what the rows are, of locks and of calls that wait.

@@ -6,21 +6,20 @@ import (
 	"log"
 	"net/http"
 	"net/http/httptest"
-	"time"
 
 	"github.com/seed6c881748/redlock/redlock"
 	"github.com/seed6c881748/redlock/redlock/redlockhttp"
-	"github.com/seed6c881748/redlock/redlock/semaphore"
 )
 
-// The page is beside those of net/http/pprof, and programs get the same as JSON.
+// The page is beside those of net/http/pprof, and programs get the same as JSON. The permits of a semaphore that was made
+// with the name "resize" are shown together.
 func ExampleHandler() {
 	r, err := redlock.New([]redlock.Node{redlock.NewNode("10.0.0.1:6379")})
 	if err != nil {
 		log.Fatal(err)
 	}
 	mux := http.NewServeMux()
-	mux.Handle("/debug/redlock/", redlockhttp.Handler(r))
+	mux.Handle("/debug/redlock/", redlockhttp.Handler(r, redlockhttp.WithSemaphores("resize")))
 
 	answer := httptest.NewRecorder()
 	mux.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/debug/redlock/?format=json", nil))
@@ -28,26 +27,6 @@ func ExampleHandler() {
 	err = json.Unmarshal(answer.Body.Bytes(), &state)
 	fmt.Println(answer.Code, state.Nodes[0].Name, len(state.Held), err)
 	// Output: 200 10.0.0.1:6379 0 <nil>
-}
-
-// The permits of a semaphore are shown together.
-func ExampleWithSemaphores() {
-	r, err := redlock.New([]redlock.Node{redlock.NewNode("10.0.0.1:6379")})
-	if err != nil {
-		log.Fatal(err)
-	}
-	resize, err := semaphore.New(r, "resize", 5, 10*time.Second)
-	if err != nil {
-		log.Fatal(err)
-	}
-	_ = resize // resize.Do(ctx, ...)
-
-	mux := http.NewServeMux()
-	mux.Handle("/debug/redlock/", redlockhttp.Handler(r, redlockhttp.WithSemaphores("resize")))
-	answer := httptest.NewRecorder()
-	mux.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/debug/redlock/", nil))
-	fmt.Println(answer.Code)
-	// Output: 200
 }
 
 // On the port of the probes, for readiness and never for liveness.

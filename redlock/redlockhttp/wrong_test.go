@@ -206,20 +206,6 @@ func TestNextStepOfANode(t *testing.T) {
 	})
 }
 
-func TestQuarantineSaysHowLongYet(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := testcluster.RunBubble(t, 3)
-		r := newRedlock(t, c, redlock.WithQuarantine(time.Minute))
-		_, err := r.TryLock(t.Context(), []string{"x"}, time.Minute)
-		require.ErrorIs(t, err, redlock.ErrNoQuorum)
-		synctest.Wait() // Two had decided it.
-		h := redlockhttp.Handler(r)
-		assert.Zero(t, state(t, h).Up)
-		assert.Regexp(t, `^warning: `+c.Nodes[0].Name()+` is in quarantine: quarantined for another (59|1m0|1m1)\S*s\.$`, onlyText(t, h, c.Nodes[0].Name()+" is in quarantine:"))
-		assert.Contains(t, onlyText(t, h, "There is no quorum"), "3 of 3 nodes give no votes")
-	})
-}
-
 // Clients with other nodes are bad news, those whose quorums always meet are for whoever changes the set; and what is
 // over is among the events.
 func TestSetsThatDifferAreWrong(t *testing.T) {

@@ -96,23 +96,6 @@ func ExampleSemaphore_TryAcquire() {
 	// both are in use: show no preview
 }
 
-// What was acquired without waiting is kept and released as by Do of the Semaphore.
-func ExamplePermit_Do() {
-	s := newSemaphoreOf("thumbnails", 2)
-	p, err := s.TryAcquire(ctx)
-	if err != nil {
-		log.Fatal(err)
-	}
-	err = p.Do(ctx, func(ctx context.Context, p *semaphore.Permit) error {
-		fmt.Println("held:", p.Err() == nil)
-		return nil
-	})
-	fmt.Println(err, p.Err())
-	// Output:
-	// held: true
-	// <nil> redlock: lock lost
-}
-
 // A permit may be kept beyond a function.
 func ExamplePermit_KeepAlive() {
 	s := newSemaphoreOf("streams", 2)

@@ -59,20 +59,6 @@ func ExampleMutex_Lock() {
 	// Output: written
 }
 
-// What only makes sense at once is not waited for.
-func ExampleMutex_TryLock() {
-	cache := newMutexOf("cache")
-	rd, err := cache.RLock(ctx)
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer rd.Unlock(ctx)
-	if _, err := cache.TryLock(ctx); errors.Is(err, redlock.ErrTaken) {
-		fmt.Println("somebody reads: clean up later")
-	}
-	// Output: somebody reads: clean up later
-}
-
 // Readers do not wait for each other.
 func ExampleMutex_RLock() {
 	table := newMutexOf("table")
@@ -93,10 +79,10 @@ func ExampleMutex_RLock() {
 	// Output: both read: true true
 }
 
-// A reader that has something else to do meanwhile does not wait for a writer.
+// Who has something else to do meanwhile does not wait: a reader for a writer, nor a writer for anybody.
 func ExampleMutex_TryRLock() {
 	stock := newMutexOf("stock")
-	w, err := stock.Lock(ctx)
+	w, err := stock.TryLock(ctx)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -105,17 +91,6 @@ func ExampleMutex_TryRLock() {
 		fmt.Println("it is being changed: show what was there before")
 	}
 	// Output: it is being changed: show what was there before
-}
-
-// Whoever reads cannot write as well: two that tried would wait for each other.
-func ExampleMutex_RDo() {
-	account := newMutexOf("account")
-	err := account.RDo(ctx, func(ctx context.Context, _ *shared.Reader) error {
-		_, err := account.Lock(ctx)
-		return err
-	})
-	fmt.Println(errors.Is(err, redlock.ErrAlreadyHeld))
-	// Output: true
 }
 
 // Work that goes on beyond a function ends when the reader does.

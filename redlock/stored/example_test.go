@@ -79,11 +79,15 @@ func ExampleKeys() {
 	fmt.Println("processes that wait:", waiting)
 	marker, _ := redis.String(conn.Do("GET", k.Marker()))
 	fmt.Println("what it is set up for:", stored.ParseMarker(marker))
+	name, args := k.NotesCommand()
+	notes, _ := redis.String(conn.Do(name, args...)) // Nothing where it is not allowed.
+	fmt.Println("clients with other nodes:", stored.SetDifferences("", []string{"node1"}, []string{notes}))
 	// Output:
 	// the token: true
 	// the last fence: true
 	// processes that wait: 0
 	// what it is set up for: clients with 1 node and a longest ttl of 30s
+	// clients with other nodes: []
 }
 
 // Which keys of a SCAN are locks.
@@ -115,16 +119,6 @@ func ExampleParseMarker() {
 	// 6e1b9f true 3 4 30s
 	// clients with 3 or 4 nodes and a longest ttl of 30s
 	// true false false
-}
-
-// Which other clients of a node were given other nodes.
-func ExampleKeys_NotesCommand() {
-	conn, _, end := node()
-	defer end()
-	name, args := stored.Keys{}.NotesCommand()
-	answer, _ := redis.String(conn.Do(name, args...)) // Nothing where it is not allowed.
-	fmt.Println(stored.SetDifferences("", []string{"node1"}, []string{answer}))
-	// Output: []
 }
 
 // Another client of a has c, where this one has b.

@@ -44,19 +44,3 @@ func Example() {
 	run(time.Now())
 	// Output: the report of this tick
 }
-
-// The second process comes within the min hold of the first, and leaves out the tick.
-func ExampleLocker_Lock() {
-	jobs, err := ticks.NewLocker(r, time.Hour, 30*time.Minute, 5*time.Second)
-	if err != nil {
-		log.Fatal(err)
-	}
-	first, err := jobs.Lock(ctx, "backup", 0)
-	if err != nil {
-		log.Fatal(err)
-	}
-	_ = first.Unlock(ctx) // The run is over.
-	_, err = jobs.Lock(ctx, "backup", 0)
-	fmt.Println(errors.Is(err, redlock.ErrTaken))
-	// Output: true
-}

@@ -169,9 +169,6 @@ func (s *Stage) Rob(n int, resource string) {
 	Must(s.cluster.First(n).Set(resource, "somebody else", time.Hour))
 }
 
-// Hang has the first n nodes answer nobody any more.
-func (s *Stage) Hang(n int) { Must(s.cluster.First(n).Hang()) }
-
 // Close ends the processes, other stages, and the nodes.
 func (s *Stage) Close(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
