@@ -46,13 +46,21 @@ func onlyText(t *testing.T, h http.Handler, part string) string {
 }
 
 func TestNothingIsWrong(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, _ *testcluster.Cluster, r *redlock.Redlock, h http.Handler) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock, h http.Handler) {
 		_, body := get(t, h, http.MethodGet, "/?format=json")
 		assert.Contains(t, body, `"wrong":[]`, "nobody has locked yet")
 		assert.NotContains(t, body, "0001-01-01", "times that have not been")
 		testkit.TryLock(t, r, []string{"x"}, time.Minute)
 		synctest.Wait()
 		assert.Empty(t, texts(t, h))
+
+		abstains := newRedlock(t, c, redlock.WithQuarantine(time.Minute))
+		_, err := abstains.TryLock(t.Context(), []string{"y"}, time.Minute)
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		synctest.Wait()
+		h = redlockhttp.Handler(abstains)
+		assert.Zero(t, state(t, h).Up)
+		assert.Regexp(t, `^warning: node1 is in quarantine: quarantined for another (59|1m0|1m1)\S*s\.$`, onlyText(t, h, "node1 is in quarantine:"))
 	})
 }
 

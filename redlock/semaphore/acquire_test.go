@@ -172,26 +172,22 @@ func TestSurplusIsGivenBack(t *testing.T) {
 func TestAllSlotsAreFound(t *testing.T) {
 	testkit.InBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
 		const k, lost = 64, 3 // One alone could by chance be a slot that is asked for at first.
-		holder := testkit.NewRedlock(t, c)
-		held := acquireAll(t, newSemaphore(t, holder, k), k)
+		held := acquireAll(t, process(t, c, k), k)
 		waiting := make([]*call, lost)
 		s := process(t, c, k)
 		for i := range waiting {
 			waiting[i] = testkit.Start(t.Context(), s.Acquire)
 		}
 		time.Sleep(200 * time.Millisecond)
-		want := map[int]bool{}
+		var want, got [k]bool
 		for i, p := range held {
-			if i < lost {
-				want[p.Slot] = true
-			} else {
+			if want[p.Slot] = i < lost; i >= lost {
 				require.NoError(t, p.Extend(t.Context(), time.Minute))
 			}
 		}
 		for _, w := range waiting {
 			require.True(t, w.Waits())
 		}
-		got := map[int]bool{}
 		for _, w := range waiting {
 			p := w.Got(t)
 			got[p.Slot] = true

@@ -35,15 +35,14 @@ func TestAtMostKInAnyPeriod(t *testing.T) {
 				}
 			}
 			var wg sync.WaitGroup
-			for i := range processes {
+			for range processes {
 				s, err := semaphore.New(testkit.NewRedlock(t, c), "jobs", k, ttl, redlock.WithMinHold(period))
 				require.NoError(t, err)
-				for j := range 3 {
-					rng := rand.New(rand.NewPCG(uint64(i), uint64(j)))
-					wg.Go(func() { takePermits(ctx, s, rng, granted, ttl == period) })
+				for range 3 {
+					wg.Go(func() { takePermits(ctx, s, granted, ttl == period) })
 				}
 			}
-			wg.Go(func() { stall(ctx, t, c) })
+			wg.Go(func() { stall(ctx, c) })
 			wg.Wait()
 			// In fake time the order of the grants is that in which they were noted.
 			shortest := time.Duration(1 << 62)
@@ -57,49 +56,38 @@ func TestAtMostKInAnyPeriod(t *testing.T) {
 }
 
 // stall has one node or all of them stand still for 150 ms, again and again.
-func stall(ctx context.Context, t *testing.T, c *testcluster.Cluster) {
-	t.Helper()
-	rng := rand.New(rand.NewPCG(testkit.Seed(t), 0))
+func stall(ctx context.Context, c *testcluster.Cluster) {
 	for ctx.Err() == nil {
-		nodes := c
-		if rng.IntN(2) == 0 {
-			nodes = c.First(1)
-		}
+		nodes := c.First(1 + 2*rand.IntN(2))
 		_ = nodes.Hang() // It fails for a node that has been closed at the end.
 		time.Sleep(150 * time.Millisecond)
 		_ = nodes.Resume()
-		time.Sleep(testkit.Between(rand.New(rand.NewPCG(rand.Uint64(), 0)), 0, 300*time.Millisecond))
+		time.Sleep(rand.N(300 * time.Millisecond))
 	}
 }
 
 // takePermits takes permits in all ways that there are, and does not release some of them if it dies.
-func takePermits(ctx context.Context, s *semaphore.Semaphore, rng *rand.Rand, granted func(), dies bool) {
+func takePermits(ctx context.Context, s *semaphore.Semaphore, granted func(), dies bool) {
 	for ctx.Err() == nil {
-		var p *semaphore.Permit
-		var err error
-		switch rng.IntN(3) {
-		case 0:
-			p, err = s.Acquire(ctx)
-		case 1:
-			p, err = s.TryAcquire(ctx)
-		default:
+		acquire := []func(context.Context) (*semaphore.Permit, error){s.Acquire, s.TryAcquire, nil}[rand.IntN(3)]
+		if acquire == nil {
 			_ = s.Do(ctx, func(context.Context, *semaphore.Permit) error {
 				granted()
-				time.Sleep(testkit.Pick(rng, 0, 10*time.Millisecond))
+				time.Sleep(time.Duration(rand.IntN(2)) * 10 * time.Millisecond)
 				return nil
 			})
 			continue
 		}
+		p, err := acquire(ctx)
 		if err != nil {
 			time.Sleep(50 * time.Millisecond)
 			continue
 		}
 		granted()
-		if dies && rng.IntN(3) == 0 {
-			continue
+		if !dies || rand.IntN(3) > 0 {
+			time.Sleep([]time.Duration{0, 0, 10 * time.Millisecond, 600 * time.Millisecond}[rand.IntN(4)])
+			_ = p.Unlock(ctx)
 		}
-		time.Sleep(testkit.Pick(rng, 0, 0, 10*time.Millisecond, 600*time.Millisecond))
-		_ = p.Unlock(ctx)
 	}
 }
 
