@@ -277,28 +277,6 @@ func TestCertificateThatEndsSoon(t *testing.T) {
 	}
 }
 
-// An operator wants to know for how long, and of which commands and options an advice speaks.
-func TestQuarantineSaysForHowLong(t *testing.T) {
-	s := goodSurvey(make([]facts, 3)...)
-	f := goodFacts(1)
-	run, now := f.info["run_id"], time.Now().UnixMilli()
-	says := func(marker, want, advice string) {
-		t.Helper()
-		f.marker = marker
-		found := s.quarantine(&f)
-		assert.Regexp(t, want, found.Text)
-		assert.Contains(t, found.Advice, advice)
-	}
-	says("abc votes 3 30000 0", "its other clients have quarantine .* and this one has none: it takes the locks", "--quarantine 30s")
-	s.Quarantine = 30 * time.Second
-	says("", "it is new or has lost its data, and its first lock begins a quarantine of 31s", "redlock admit")
-	says("abc votes 3 60000 0", "it has restarted, and its next lock begins a quarantine of 1m1s", "redlock admit")
-	waits := fmt.Sprint(run, " waits 3 3600000 ", now)
-	says(waits, "^it is in quarantine for another (1h0m[01]s|59m..s)$", "redlock admit")
-	f.timeErr = errors.New("NOPERM")
-	says(waits, "its clock cannot be read to say for how long", "redlock admit")
-}
-
 // A user of other keys takes another prefix, and not the rights to all keys.
 func TestACLOfAnotherPrefix(t *testing.T) {
 	const says = "NOPERM this user has no permissions to access one of the keys used as arguments"

@@ -2,7 +2,6 @@ package redlockcheck
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -141,23 +140,6 @@ func TestRunOverPoolsOfOneConnection(t *testing.T) {
 			require.NoError(t, pool.Close())
 		})
 	}
-}
-
-func TestRunOverAPoolThatHangs(t *testing.T) {
-	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
-		hung := make(chan struct{})
-		nodes := nodesOf(c)
-		nodes = append(nodes, redlock.Node{Name: "hangs", Pool: redlock.PoolFunc(func(context.Context) (redis.Conn, error) {
-			<-hung
-			return nil, errors.New("too late")
-		})})
-		start := time.Now()
-		report := check(t, nodes)
-		assert.LessOrEqual(t, time.Since(start), time.Second)
-		assert.Contains(t, found(t, report, "hangs", "reachable").Text, "no connection within")
-		assert.Equal(t, OK, found(t, report, nodes[0].Name, "reachable").Verdict)
-		close(hung)
-	})
 }
 
 func TestRunFindsAConnectionInAnotherDatabase(t *testing.T) {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log"
-	"sync"
 	"time"
 
 	"github.com/seed6c881748/redlock/redlock"
@@ -48,31 +47,6 @@ func ExampleSlots() {
 	}
 	fmt.Println(held, "of", semaphore.Slots("printer", 2))
 	// Output: 1 of [printer#0 printer#1]
-}
-
-// Ten workers share three permits.
-func ExampleSemaphore_Do() {
-	s := newSemaphoreOf("database", 3)
-	var busy [3]sync.Mutex
-	var workers sync.WaitGroup
-	for range 10 {
-		workers.Go(func() {
-			err := s.Do(ctx, func(_ context.Context, p *semaphore.Permit) error {
-				if !busy[p.Slot].TryLock() {
-					return errors.New("nobody else has this slot")
-				}
-				defer busy[p.Slot].Unlock()
-				time.Sleep(time.Millisecond)
-				return nil
-			})
-			if err != nil {
-				log.Fatal(err)
-			}
-		})
-	}
-	workers.Wait()
-	fmt.Println("never more than three")
-	// Output: never more than three
 }
 
 // What only makes sense at once is not waited for.
