@@ -11,15 +11,16 @@ import (
 	"github.com/seed6c881748/redlock/redlock/redlockhttp"
 )
 
-// The page is beside those of net/http/pprof, and programs get the same as JSON. The permits of a semaphore that was made
-// with the name "resize" are shown together.
+// The page is beside those of net/http/pprof, and programs get the same as JSON. On the second one the permits of a
+// semaphore that was made with the name "resize" are shown together.
 func ExampleHandler() {
 	r, err := redlock.New([]redlock.Node{redlock.NewNode("10.0.0.1:6379")})
 	if err != nil {
 		log.Fatal(err)
 	}
 	mux := http.NewServeMux()
-	mux.Handle("/debug/redlock/", redlockhttp.Handler(r, redlockhttp.WithSemaphores("resize")))
+	mux.Handle("/debug/redlock/", redlockhttp.Handler(r))
+	mux.Handle("/debug/permits/", redlockhttp.Handler(r, redlockhttp.WithSemaphores("resize")))
 
 	answer := httptest.NewRecorder()
 	mux.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/debug/redlock/?format=json", nil))
