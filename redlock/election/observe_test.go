@@ -181,29 +181,6 @@ func TestObserverThatBeginsInDoubt(t *testing.T) {
 	})
 }
 
-// A loop whose body takes its time gets who leads then.
-func TestSlowObserverGetsTheLatest(t *testing.T) {
-	testkit.InBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		e := process(t, c)
-		term := elect(t, e)
-		rounds := 0
-		for leader, err := range process(t, c).Observe(t.Context()) {
-			require.NoError(t, err)
-			require.Equal(t, lockOf(t, term).Holder(), leader.Holder)
-			if rounds++; rounds == 5 {
-				break
-			}
-			for range 7 {
-				resign(t, term)
-				time.Sleep(look)
-				term = elect(t, e)
-				time.Sleep(look)
-			}
-		}
-		resign(t, term)
-	})
-}
-
 // The last thing that an observer hears is why it hears no more. Nothing goes on after it, nor after a loop
 // that was left.
 func TestObserverEnds(t *testing.T) {
