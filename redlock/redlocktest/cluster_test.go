@@ -185,30 +185,6 @@ func TestWithoutQuorum(t *testing.T) {
 	}
 }
 
-func TestSlow(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := New(t, 3)
-		const delay = 15*time.Millisecond + 1
-		took := func(want time.Duration, fn func()) {
-			t.Helper()
-			start := time.Now()
-			fn()
-			require.Equal(t, want, time.Since(start))
-		}
-		c.Slow(delay)
-		var l *redlock.Lock
-		took(2*delay, func() { l = tryLock(t, c.Redlock, "a") }) // With the handshake.
-		took(delay, func() { require.NoError(t, l.Unlock(t.Context())) })
-		c.Slow(0)
-		took(0, func() { l = tryLock(t, c.Redlock, "a") })
-		c.Slow(nodeTimeout + time.Millisecond)
-		took(nodeTimeout, func() { refused(t, c.Redlock, "b", redlock.ErrNoQuorum) })
-		c.Recover()
-		require.NoError(t, l.Unlock(t.Context()))
-		c.AssertFree()
-	})
-}
-
 // A busy machine may run no node for a second, which is longer than package redlock waits by default; and a test may
 // want that default.
 func TestNodeTimeout(t *testing.T) {
