@@ -3,7 +3,6 @@ package redlock_test
 import (
 	"errors"
 	"fmt"
-	"log"
 	"time"
 
 	"github.com/seed6c881748/redlock/redlock"
@@ -11,16 +10,10 @@ import (
 
 // Each lock has a larger number than those before. The resource refuses smaller ones.
 func ExampleWithFencing() {
-	first, err := r.Lock(ctx, []string{"file:1"}, 10*time.Second, redlock.WithFencing())
-	if err != nil {
-		log.Fatal(err)
-	}
+	first := locked(r, "file:1", redlock.WithFencing())
 	_ = first.Unlock(ctx)
 
-	second, err := other.Lock(ctx, []string{"file:1"}, 10*time.Second, redlock.WithFencing())
-	if err != nil {
-		log.Fatal(err)
-	}
+	second := locked(other, "file:1", redlock.WithFencing())
 	defer second.Unlock(ctx)
 	fmt.Println(second.Fence() > first.Fence())
 	// Output: true
@@ -30,10 +23,7 @@ func ExampleWithFencing() {
 //
 //	UPDATE accounts SET balance = $1, fence = $2 WHERE id = $3 AND fence <= $2
 func ExampleLock_Fence() {
-	lock, err := r.Lock(ctx, []string{"account:10"}, 10*time.Second, redlock.WithFencing())
-	if err != nil {
-		log.Fatal(err)
-	}
+	lock := locked(r, "account:10", redlock.WithFencing())
 	defer lock.Unlock(ctx)
 
 	fmt.Println(lock.Fence() > 0) // For $2.
@@ -42,15 +32,8 @@ func ExampleLock_Fence() {
 
 // Nodes remember the numbers for longer than any holder may be suspended.
 func ExampleWithFenceLife() {
-	r, err := redlock.New(nodes, redlock.WithFencing(), redlock.WithFenceLife(365*24*time.Hour))
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer r.Close(ctx)
-	lock, err := r.Lock(ctx, []string{"file:2"}, 10*time.Second)
-	if err != nil {
-		log.Fatal(err)
-	}
+	r := cluster.NewRedlock(redlock.WithFencing(), redlock.WithFenceLife(365*24*time.Hour))
+	lock := locked(r, "file:2")
 	defer lock.Unlock(ctx)
 	fmt.Println(lock.Fence() > 0)
 	// Output: true

@@ -54,38 +54,9 @@ func ExampleLock_Do() {
 	// <nil> redlock: lock lost
 }
 
-// ErrNotAcquired tells that the function was not called.
-func ExampleRedlock_Do_notAcquired() {
-	held, err := other.Lock(ctx, []string{"report:3"}, time.Minute)
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer held.Unlock(ctx)
-
-	err = r.Do(ctx, []string{"report:3"}, 10*time.Second,
-		func(context.Context, *redlock.Lock) error { panic("not called") },
-		redlock.WithRetryCount(0))
-	fmt.Println(errors.Is(err, redlock.ErrNotAcquired), errors.Is(err, redlock.ErrTaken))
-	// Output: true true
-}
-
-// A value leaves the function by a variable.
-func ExampleRedlock_Do_value() {
-	var balance int
-	err := r.Do(ctx, []string{"account:7"}, 10*time.Second, func(context.Context, *redlock.Lock) error {
-		balance = 100 - 30
-		return nil
-	})
-	fmt.Println(balance, err)
-	// Output: 70 <nil>
-}
-
 // A lock that is kept for as long as something runs, such as the lead among several processes.
 func ExampleLock_KeepAlive() {
-	lock, err := r.Lock(ctx, []string{"leader"}, 10*time.Second)
-	if err != nil {
-		log.Fatal(err)
-	}
+	lock := locked(r, "leader")
 	term := lock.KeepAlive(ctx)
 	fmt.Println("leading:", term.Err() == nil)
 
@@ -115,28 +86,15 @@ func ExampleFromContext() {
 	// <nil> not without the lock
 }
 
-// A lock is not reentrant: it is passed on instead.
-func ExampleFromContext_alreadyHeld() {
-	err := r.Do(ctx, []string{"account:9"}, 10*time.Second, func(ctx context.Context, _ *redlock.Lock) error {
-		_, again := r.Lock(ctx, []string{"account:9"}, 10*time.Second)
-		return again // At once: it would wait for itself.
-	})
-	fmt.Println(errors.Is(err, redlock.ErrAlreadyHeld))
-	// Output: true
-}
-
 // A worker that could go on for ever makes room for the next one when somebody waits.
 func ExampleLock_Wanted() {
-	lock, err := r.TryLock(ctx, []string{"console"}, 10*time.Second)
-	if err != nil {
-		log.Fatal(err)
-	}
+	lock := locked(r, "console")
 	next := make(chan error)
 	go func() {
 		_, lockErr := r.Lock(ctx, []string{"console"}, 10*time.Second)
 		next <- lockErr
 	}()
-	err = lock.Do(ctx, func(ctx context.Context, lock *redlock.Lock) error {
+	err := lock.Do(ctx, func(ctx context.Context, lock *redlock.Lock) error {
 		select {
 		case <-lock.Wanted():
 			fmt.Println("somebody waits")
