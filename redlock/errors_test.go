@@ -75,9 +75,6 @@ func TestErrorNotAcquired(t *testing.T) {
 		require.ErrorIs(t, err, redlock.ErrClosed)
 		fail(t.Context(), t, r, "b", ttl, redlock.ErrClosed)
 	})
-	for _, other := range []error{redlock.ErrTaken, redlock.ErrNoQuorum, redlock.ErrLost, redlock.ErrExpired, redlock.ErrClosed, redlock.ErrMaxHold, redlock.ErrStopTime} {
-		require.NotErrorIs(t, other, redlock.ErrNotAcquired)
-	}
 }
 
 // What there was a lock for does not match: extensions, releases, holds.
@@ -90,9 +87,6 @@ func TestErrorAfterALockWasAcquiredIsNotNotAcquired(t *testing.T) {
 			require.ErrorIs(t, err, redlock.ErrLost)
 			require.NotErrorIs(t, err, redlock.ErrNotAcquired)
 		}
-		_, err := r.Inspect(ctx, "a")
-		require.ErrorIs(t, err, context.Canceled)
-		require.NotErrorIs(t, err, redlock.ErrNotAcquired)
 	})
 }
 
@@ -112,17 +106,7 @@ func TestErrorOfDoTellsItsOwnFailureFromItsFunctions(t *testing.T) {
 		require.ErrorIs(t, err, redlock.ErrTaken, "whatever else it is stays")
 		require.ErrorIs(t, err, inner)
 		require.EqualError(t, err, inner.Error())
-		qe := quorumError(t, err)
-		assert.Equal(t, []string{"taken"}, qe.Resources)
-
-		// Two levels: the inner function was not called, the outer one was.
-		err = r.Do(t.Context(), []string{"a"}, ttl, func(ctx context.Context, _ *redlock.Lock) error {
-			inner = r.Do(ctx, []string{"taken"}, ttl, func(context.Context, *redlock.Lock) error { return nil }, redlock.WithRetryCount(0))
-			require.ErrorIs(t, inner, redlock.ErrNotAcquired)
-			return inner
-		})
-		require.NotErrorIs(t, err, redlock.ErrNotAcquired)
-		require.ErrorIs(t, err, redlock.ErrTaken)
+		assert.Equal(t, []string{"taken"}, quorumError(t, err).Resources)
 
 		// A loss is joined to it as ever.
 		err = r.Do(t.Context(), []string{"a"}, ttl, func(ctx context.Context, _ *redlock.Lock) error {
@@ -196,13 +180,9 @@ func TestErrorOfALockOfWhatTheContextsLockHoldsComesAtOnce(t *testing.T) {
 				refused(again, "a")
 				require.NoError(t, l.Unlock(ctx))
 				_, err = r.TryLock(context.WithoutCancel(again), []string{"d"}, ttl)
-				require.NoError(t, err, "a lock that has ended does not count")
-				return nil
+				return err // A lock that has ended does not count.
 			}))
-			require.NoError(t, r.Do(ctx, []string{"c"}, ttl, nothing), "it has ended, too")
 			require.NoError(t, other.Do(ctx, []string{"a"}, ttl, nothing), "another key")
-			_, outside := r.TryLock(t.Context(), []string{"a"}, ttl) //nolint:contextcheck // That is the point.
-			require.ErrorIs(t, outside, redlock.ErrTaken)
 			require.NoError(t, outer.Unlock(ctx))
 			l, err := r.Lock(context.WithoutCancel(ctx), []string{"a"}, ttl)
 			require.NoError(t, err)
@@ -264,22 +244,18 @@ func TestErrorNamesAPortThatSpeaksSomethingElse(t *testing.T) {
 	}{
 		"HTTP":            {redlock.NewNode(hostOf(web.URL)), "the port speaks HTTP"},
 		"HTTP, with TLS":  {redlock.NewNode("rediss://" + hostOf(web.URL)), "the port speaks HTTP"},
-		"HTTPS":           {redlock.NewNode(hostOf(secure.URL)), "TLS"},
 		"HTTPS, with TLS": {redlock.NewNode("rediss://"+hostOf(secure.URL), trust), "the port does not seem to speak Redis"},
 		"plain, with TLS": {redlock.NewNode("rediss://" + plain), "not speak TLS"},
 		"SSH":             {redlock.NewNode(ssh), `the port does not speak Redis, it began with "SSH-2.0-OpenSSH_"`},
 		"hangs up":        {redlock.NewNode(closes), "the server hung up before it answered anything: it may expect TLS"},
-		"says why":        {redlock.NewNode(says("-DENIED protected\r\n")), `the server said "DENIED protected" and hung up`},
 		"says why, at length": {
 			redlock.NewNode(says("-ERR \x1b[31m" + strings.Repeat("m", 500) + "\r\n")),
 			`the server said "ERR \x1b[31m` + strings.Repeat("m", 200-len("ERR \x1b[31m")) + `" and hung up`,
 		},
-		"hangs, with TLS":    {redlock.NewNode("rediss://" + hangs), "the server does not answer the TLS handshake: the port may not speak TLS"},
-		"knows no SCRIPT":    {redlock.NewNode(says(strings.Repeat("-ERR unknown command 'SCRIPT'\r\n", 50))), "it may be a proxy (take the addresses"},
-		"SSH, a pool":        {foreign(ssh), "the port does not seem to speak Redis"},
-		"SSH, TLS in a pool": {foreign(ssh, redis.DialUseTLS(true)), "the port does not speak TLS"},
-		"with a password":    {redlock.NewNode("redis://:secret@" + hostOf(web.URL)), "the port speaks HTTP"},
-		"with redigo's":      {redlock.NewNode(hostOf(web.URL), redis.DialPassword("secret")), "the port speaks HTTP"},
+		"hangs, with TLS": {redlock.NewNode("rediss://" + hangs), "the server does not answer the TLS handshake: the port may not speak TLS"},
+		"knows no SCRIPT": {redlock.NewNode(says(strings.Repeat("-ERR unknown command 'SCRIPT'\r\n", 50))), "it may be a proxy (take the addresses"},
+		"SSH, a pool":     {foreign(ssh), "the port does not seem to speak Redis"},
+		"with a password": {redlock.NewNode("redis://:secret@" + hostOf(web.URL)), "the port speaks HTTP"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newOver(t, []redlock.Node{c.node}, redlock.WithNodeTimeout(patient))

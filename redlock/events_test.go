@@ -593,6 +593,7 @@ func TestEventSlogHookTellsWhatItHasLeftOut(t *testing.T) {
 		{Kind: redlock.EventNodeUp, Node: "c"},
 		{Kind: redlock.EventHoldEnded, Err: redlock.ErrExpired},
 		{Kind: redlock.EventHoldEnded, Err: redlock.ErrExpired},
+		{Kind: redlock.EventDecided, Op: redlock.OpExtend, Err: redlock.ErrNoQuorum, Overtaken: true}, // By a release.
 		{Kind: redlock.EventNodeDown, Node: "a"},
 	} {
 		e.Time = now
