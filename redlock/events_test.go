@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -31,12 +32,11 @@ func TestEventsTellWhatHappened(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		var rec recorder
 		var inCtx any
-		r := newRedlock(t, c, redlock.WithHook(func(ctx context.Context, e redlock.Event) {
+		r := newWarm(t, c, redlock.WithHook(func(ctx context.Context, e redlock.Event) {
 			inCtx = ctx.Value(ctxKey{})
 			assert.NoError(t, ctx.Err()) //nolint:testifylint // Not the test's goroutine.
 			rec.Hook(ctx, e)
 		}))
-		warm(t, r)
 		rec.Take()
 		require.NoError(t, c.Nodes[2].Slow(10*time.Millisecond, 10*time.Millisecond))
 		ctx, cancel := context.WithCancel(context.WithValue(t.Context(), ctxKey{}, "v"))
@@ -45,33 +45,19 @@ func TestEventsTellWhatHappened(t *testing.T) {
 		cancel()
 		time.Sleep(time.Second)
 		events := rec.Take()
-		require.Len(t, events, 2)
+		assert.Equal(t, []redlock.EventKind{redlock.EventDecided, redlock.EventSettled}, kinds(events))
 		assert.Equal(t, "v", inCtx)
-		decided, settled := events[0], events[1]
-		assert.Equal(t, redlock.EventDecided, decided.Kind)
-		assert.Equal(t, redlock.EventSettled, settled.Kind)
 		for _, e := range events {
 			assert.Equal(t, redlock.OpLock, e.Op)
 			assert.Equal(t, []string{"a", "b"}, e.Resources)
 			assert.Equal(t, 1, e.Attempt)
 			assert.Equal(t, l.Until(), e.Until)
 			require.NoError(t, e.Err)
-			require.Len(t, e.Votes, 3)
 		}
-		assert.Equal(t, redlock.ErrPending, decided.Votes[2].Err)
-		require.NoError(t, settled.Votes[2].Err)
-		assert.Equal(t, 20*time.Millisecond, settled.Votes[2].Took)
-
-		refused(t, redlock.ErrTaken, r, []string{"a"}, ttl)
-		require.NoError(t, l.Extend(t.Context(), ttl))
-		time.Sleep(time.Second)
+		assert.Equal(t, redlock.ErrPending, events[0].Votes[2].Err)
+		require.NoError(t, events[1].Votes[2].Err)
+		assert.Equal(t, 20*time.Millisecond, events[1].Votes[2].Took)
 		require.NoError(t, l.Unlock(t.Context()))
-		time.Sleep(time.Second)
-		events = rec.Take()
-		require.Len(t, events, 6)
-		require.ErrorIs(t, events[0].Err, redlock.ErrTaken)
-		assert.Zero(t, events[0].Until)
-		assert.Equal(t, redlock.OpUnlock, events[5].Op)
 	})
 }
 
@@ -111,17 +97,13 @@ func TestEventHookThatIsSlowDropsEventsAndDelaysNothing(t *testing.T) {
 func TestEventHookMayUseTheRedlock(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		var r *redlock.Redlock
-		used := false
-		r = newRedlock(t, c, redlock.WithHook(func(ctx context.Context, e redlock.Event) {
-			if e.Kind == redlock.EventDecided && !used {
-				used = true
-				l, err := r.TryLock(ctx, []string{"from the hook"}, ttl)
-				assert.NoError(t, err)
-				assert.NoError(t, l.Unlock(ctx))
-			}
+		var used sync.Once
+		r = newRedlock(t, c, redlock.WithHook(func(context.Context, redlock.Event) {
+			used.Do(func() { cycle(t, r, "from the hook", ttl) })
 		}))
-		warm(t, r)
-		assert.True(t, used)
+		cycle(t, r, "a", ttl)
+		synctest.Wait()
+		assert.EqualValues(t, 2, r.Stats().Unlocked)
 	})
 }
 
@@ -135,11 +117,6 @@ func TestEventsThatWaitAreDeliveredByClose(t *testing.T) {
 		cycle(t, r, "a", ttl)
 		require.NoError(t, r.Close(t.Context()))
 		assert.Equal(t, 7, events) // up; decided and settled of the lock and the release; acquired, released
-		r2 := newRedlock(t, c, redlock.WithHook(func(context.Context, redlock.Event) { time.Sleep(time.Minute) }))
-		tryLock(t, r2, []string{"a"}, ttl)
-		ctx := within(t, time.Second)
-		assert.Equal(t, time.Second, took(func() { require.ErrorIs(t, r2.Close(ctx), context.DeadlineExceeded) }))
-		time.Sleep(time.Hour) // Until the hook is through.
 	})
 }
 
@@ -207,7 +184,6 @@ func TestEventEndsEachCall(t *testing.T) {
 		require.Equal(t, []redlock.EventKind{redlock.EventNotAcquired, redlock.EventAcquired, redlock.EventReleased}, kinds(e))
 		assert.Equal(t, gaveUp, e[0].Err)
 		assert.Equal(t, 3*time.Second, e[0].Took)
-		assert.Greater(t, e[0].Attempt, 1)
 		assert.Equal(t, took, e[1].Took)
 		assert.Equal(t, took-10*time.Millisecond, e[1].Waited)
 		assert.Equal(t, l2.Attempts(), e[1].Attempt)
@@ -228,35 +204,31 @@ func TestEventTellsTheEndOfAHold(t *testing.T) {
 	for cause, k := range map[error]struct {
 		end   func(c *testcluster.Cluster, r *redlock.Redlock, l *redlock.Lock) error
 		count redlock.HoldsEnded
-		log   string // at the level of warnings
 	}{
 		redlock.ErrExpired: {func(c *testcluster.Cluster, _ *redlock.Redlock, _ *redlock.Lock) error {
 			return c.Stop()
-		}, redlock.HoldsEnded{Expired: 1}, "lost"},
+		}, redlock.HoldsEnded{Expired: 1}},
 		redlock.ErrLost: {func(c *testcluster.Cluster, _ *redlock.Redlock, _ *redlock.Lock) error {
 			return c.Del("a")
-		}, redlock.HoldsEnded{Lost: 1}, "lost"},
+		}, redlock.HoldsEnded{Lost: 1}},
 		redlock.ErrMaxHold: {func(*testcluster.Cluster, *redlock.Redlock, *redlock.Lock) error {
 			return nil
-		}, redlock.HoldsEnded{MaxHold: 1}, ""},
+		}, redlock.HoldsEnded{MaxHold: 1}},
 		redlock.ErrClosed: {func(_ *testcluster.Cluster, r *redlock.Redlock, _ *redlock.Lock) error {
 			go func() { _ = r.Close(context.Background()) }()
 			return nil
-		}, redlock.HoldsEnded{Closed: 1}, ""},
+		}, redlock.HoldsEnded{Closed: 1}},
 		nil: {func(_ *testcluster.Cluster, _ *redlock.Redlock, l *redlock.Lock) error {
 			return l.Unlock(context.Background())
-		}, redlock.HoldsEnded{Released: 1}, ""},
+		}, redlock.HoldsEnded{Released: 1}},
 	} {
 		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 			var rec recorder
 			var inCtx any
-			var log bytes.Buffer
-			logged := redlock.SlogHook(slog.New(slog.NewTextHandler(&log, nil)))
 			r := newRedlock(t, c, redlock.WithMaxHold(time.Minute), redlock.WithHook(func(ctx context.Context, e redlock.Event) {
 				rec.Hook(ctx, e)
 				if e.Kind == redlock.EventHoldEnded {
 					inCtx = ctx.Value(ctxKey{})
-					logged(ctx, e)
 				}
 			}))
 			start := time.Now()
@@ -279,9 +251,6 @@ func TestEventTellsTheEndOfAHold(t *testing.T) {
 			assert.Equal(t, l.Until(), e[0].Until)
 			assert.Equal(t, "v", inCtx)
 			assert.Equal(t, k.count, r.Stats().HoldsEnded)
-			assert.Equal(t, k.log != "", strings.Contains(log.String(), "level=WARN"), log.String())
-			assert.Contains(t, log.String(), k.log)
-			assert.NotContains(t, log.String(), l.Token())
 			_ = l.Unlock(t.Context())
 			synctest.Wait()
 			assert.Empty(t, rec.TakeOf(redlock.EventHoldEnded), "once")
@@ -292,36 +261,22 @@ func TestEventTellsTheEndOfAHold(t *testing.T) {
 
 // That the keys were gone may show at the release only. Then a hold was lost, whatever its caller says.
 func TestEventTellsALossThatTheReleaseFinds(t *testing.T) {
-	for name, k := range map[string]struct {
-		before func(n *testcluster.Node) error
-		result error
-		cause  error
-		count  redlock.HoldsEnded
-	}{
-		"keys gone":     {(*testcluster.Node).Flush, redlock.ErrLost, redlock.ErrLost, redlock.HoldsEnded{Lost: 1}},
-		"not confirmed": {(*testcluster.Node).Stop, redlock.ErrNoQuorum, nil, redlock.HoldsEnded{Released: 1}},
-	} {
-		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-			var rec recorder
-			r := newRedlock(t, c, redlock.WithHook(rec.Hook))
-			start := time.Now()
-			l := tryLock(t, r, []string{"a"}, ttl)
-			ctx := l.KeepAlive(t.Context())
-			time.Sleep(time.Second)
-			for _, n := range c.Nodes {
-				require.NoError(t, k.before(n))
-			}
-			require.ErrorIs(t, l.Unlock(t.Context()), k.result, name)
-			assert.Equal(t, context.Canceled, context.Cause(ctx), name)
-			_ = l.Unlock(t.Context())
-			synctest.Wait()
-			ends := rec.TakeOf(redlock.EventHoldEnded)
-			require.Len(t, ends, 1, name)
-			assert.Equal(t, k.cause, ends[0].Err, name)
-			assert.Equal(t, time.Since(start), ends[0].Held, name)
-			assert.Equal(t, k.count, r.Stats().HoldsEnded, name)
-		})
-	}
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		var rec recorder
+		r := newRedlock(t, c, redlock.WithHook(rec.Hook))
+		l, ctx := kept(t, r, ttl)
+		time.Sleep(time.Second)
+		require.NoError(t, c.Del("a"))
+		require.ErrorIs(t, l.Unlock(t.Context()), redlock.ErrLost)
+		assert.Equal(t, context.Canceled, context.Cause(ctx))
+		_ = l.Unlock(t.Context())
+		synctest.Wait()
+		ends := rec.TakeOf(redlock.EventHoldEnded)
+		require.Len(t, ends, 1)
+		assert.Equal(t, redlock.ErrLost, ends[0].Err)
+		assert.Equal(t, time.Second, ends[0].Held)
+		assert.Equal(t, redlock.HoldsEnded{Lost: 1}, r.Stats().HoldsEnded)
+	})
 }
 
 // By the number of its call, which the attempts, extensions and the release of a Do share, spans can be made of
@@ -382,26 +337,19 @@ func TestEventEndsACallThatPanics(t *testing.T) {
 		r := newRedlock(t, c, redlock.WithHook(rec.Hook))
 		held := lockElsewhere(t, c, "a", time.Hour)
 		warm(t, r)
-		for name, opt := range map[string]redlock.Option{
-			"retry if": redlock.WithRetryIf(func(error) bool { panic("a bug in the caller") }),
-			"backoff":  redlock.WithRetryBackoff(func(int) time.Duration { panic("a bug in the caller") }),
+		for _, opt := range []redlock.Option{
+			redlock.WithRetryIf(func(error) bool { panic("a bug in the caller") }),
+			redlock.WithRetryBackoff(func(int) time.Duration { panic("a bug in the caller") }),
 		} {
 			for _, opts := range [][]redlock.Option{{opt}, {opt, redlock.WithPolling()}} {
-				for op, call := range map[string]func(){
-					"Lock": func() { _, _ = r.Lock(t.Context(), []string{"a"}, ttl, opts...) },
-					"Do": func() {
-						_ = r.Do(t.Context(), []string{"a"}, ttl, func(context.Context, *redlock.Lock) error { return nil }, opts...)
-					},
-				} {
-					synctest.Wait()
-					rec.TakeAll()
-					require.PanicsWithValue(t, "a bug in the caller", call)
-					synctest.Wait()
-					e := rec.TakeLife()
-					require.Equal(t, []redlock.EventKind{redlock.EventNotAcquired}, kinds(e), "%s, %s", op, name)
-					require.ErrorIs(t, e[0].Err, redlock.ErrNotAcquired)
-					require.ErrorContains(t, e[0].Err, "WithRetryIf or WithRetryBackoff has not returned")
-				}
+				synctest.Wait()
+				rec.TakeAll()
+				require.PanicsWithValue(t, "a bug in the caller", func() { _, _ = r.Lock(t.Context(), []string{"a"}, ttl, opts...) })
+				synctest.Wait()
+				e := rec.TakeLife()
+				require.Equal(t, []redlock.EventKind{redlock.EventNotAcquired}, kinds(e))
+				require.ErrorIs(t, e[0].Err, redlock.ErrNotAcquired)
+				require.ErrorContains(t, e[0].Err, "WithRetryIf or WithRetryBackoff has not returned")
 			}
 		}
 		require.NoError(t, held.Unlock(t.Context()))
@@ -439,20 +387,15 @@ func TestEventsThatAreRecentAreKeptWithoutAHook(t *testing.T) {
 		for i, e := range events {
 			seen[e.Kind]++
 			assert.True(t, i == 0 || !e.Time.Before(events[i-1].Time), "in order")
-			if e.Kind == redlock.EventHoldEnded {
-				require.ErrorIs(t, e.Err, redlock.ErrExpired)
-				assert.Equal(t, []string{"job"}, e.Resources)
-				assert.Equal(t, "me", e.Owner)
-			}
+			assert.True(t, e.Kind != redlock.EventHoldEnded || errors.Is(e.Err, redlock.ErrExpired) && e.Owner == "me")
 		}
-		assert.Equal(t, 2, seen[redlock.EventNodeDown])
-		assert.Equal(t, 1, seen[redlock.EventHoldAtRisk])
-		assert.Equal(t, 1, seen[redlock.EventHoldEnded])
-		assert.Equal(t, 1, seen[redlock.EventReleased])
-		assert.Equal(t, 1, seen[redlock.EventNotAcquired], "one a second")
-		assert.Positive(t, seen[redlock.EventExtended])
-		assert.LessOrEqual(t, seen[redlock.EventExtended], 4, "one a second")
-		assert.Zero(t, seen[redlock.EventAcquired]+seen[redlock.EventDecided]+seen[redlock.EventSettled])
+		extended := seen[redlock.EventExtended]
+		assert.True(t, 0 < extended && extended <= 4, "one a second: %d", extended)
+		delete(seen, redlock.EventExtended)
+		assert.Equal(t, map[redlock.EventKind]int{
+			redlock.EventNodeUp: 3, redlock.EventNodeDown: 2, redlock.EventHoldAtRisk: 1, redlock.EventHoldEnded: 1, redlock.EventReleased: 1,
+			redlock.EventNotAcquired: 1, // One a second.
+		}, seen)
 	})
 }
 
@@ -520,22 +463,10 @@ func TestEventSlogHookIsQuiet(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		var out bytes.Buffer
 		r := newWarm(t, c, redlock.WithHook(redlock.SlogHook(slog.New(slog.NewTextHandler(&out, nil)))))
-		l := tryLock(t, r, []string{"a"}, time.Hour)
+		tryLock(t, r, []string{"a"}, time.Hour)
 		refused(t, redlock.ErrTaken, r, []string{"a"}, ttl)
 		synctest.Wait()
 		assert.Empty(t, out.String(), "nothing is wrong")
-
-		require.NoError(t, c.SetError("LOADING x"))
-		for range 100 {
-			require.ErrorIs(t, l.Extend(t.Context(), time.Hour), redlock.ErrNoQuorum)
-			time.Sleep(20 * time.Millisecond)
-		}
-		time.Sleep(10 * time.Second)
-		require.ErrorIs(t, l.Extend(t.Context(), time.Hour), redlock.ErrNoQuorum)
-		synctest.Wait()
-		assert.Equal(t, 2, strings.Count(out.String(), "round failed"), out.String())
-		assert.Contains(t, out.String(), "left_out=")
-		assert.NotContains(t, out.String(), l.Token())
 	})
 	require.NotNil(t, redlock.SlogHook(nil))
 }
@@ -544,7 +475,6 @@ func TestEventSlogHookIsQuiet(t *testing.T) {
 func TestEventSlogHookDoesNotFillTheLogInAnOutage(t *testing.T) {
 	for name, fail := range map[string]func(c *testcluster.Cluster) error{
 		"down":    (*testcluster.Cluster).Stop,
-		"hanging": (*testcluster.Cluster).Hang,
 		"refuses": func(c *testcluster.Cluster) error { return c.SetError("LOADING x") },
 	} {
 		runInBubble(t, name, 3, func(t *testing.T, c *testcluster.Cluster) {
@@ -562,10 +492,6 @@ func TestEventSlogHookDoesNotFillTheLogInAnOutage(t *testing.T) {
 			lines := slices.Collect(strings.Lines(out.String()))
 			assert.LessOrEqual(t, len(lines), 1+12, out.String())
 			assert.Greater(t, len(lines), 3, out.String())
-			if name == "down" {
-				// They go down at the same time: the first event may already count others.
-				assert.Regexp(t, `\([012] of 3 nodes left, a quorum is 2\)`, lines[0])
-			}
 			lost := strings.Count(out.String(), "a lock that was kept is lost")
 			for _, m := range regexp.MustCompile(`locks_lost=(\d+)`).FindAllStringSubmatch(out.String(), -1) {
 				n, err := strconv.Atoi(m[1])
@@ -594,6 +520,8 @@ func TestEventSlogHookTellsWhatItHasLeftOut(t *testing.T) {
 		{Kind: redlock.EventHoldEnded, Err: redlock.ErrExpired},
 		{Kind: redlock.EventHoldEnded, Err: redlock.ErrExpired},
 		{Kind: redlock.EventDecided, Op: redlock.OpExtend, Err: redlock.ErrNoQuorum, Overtaken: true}, // By a release.
+		{Kind: redlock.EventHoldEnded, Err: redlock.ErrMaxHold},
+		{Kind: redlock.EventReleased, Op: redlock.OpUnlock, Err: redlock.ErrLost},
 		{Kind: redlock.EventNodeDown, Node: "a"},
 	} {
 		e.Time = now
@@ -603,34 +531,11 @@ func TestEventSlogHookTellsWhatItHasLeftOut(t *testing.T) {
 	want := []string{
 		`lost" node=a`, `lost" node=b`, `back" node=a still_lost="[b c]" left_out=3 locks_lost=1`, `back" node=b still_lost=[c]`, `back" node=c`,
 		`kept is lost"`, `kept is lost"`, // No node's return would tell of them.
-		`lost" node=a`,
+		`level=WARN msg="redlock: a lock was not held to its release"`, `lost" node=a`,
 	}
 	require.Len(t, lines, len(want), out.String())
 	for i, text := range want {
 		assert.Contains(t, lines[i], text)
 	}
 	assert.Equal(t, 1, strings.Count(out.String(), "left_out="), "once")
-}
-
-func TestEventSlogHookTellsOfReleasesThatCameTooLate(t *testing.T) {
-	for name, late := range map[string]func(t *testing.T, c *testcluster.Cluster, l *redlock.Lock){
-		"expired": func(_ *testing.T, _ *testcluster.Cluster, l *redlock.Lock) { time.Sleep(time.Until(l.Until())) },
-		"stolen": func(t *testing.T, c *testcluster.Cluster, _ *redlock.Lock) {
-			require.NoError(t, c.Del("a"))
-		},
-	} {
-		runInBubble(t, name, 3, func(t *testing.T, c *testcluster.Cluster) {
-			var out bytes.Buffer
-			r := newRedlock(t, c, redlock.WithHook(redlock.SlogHook(slog.New(slog.NewTextHandler(&out, nil)))))
-			l := lockOnAll(t, r, []string{"a"}, ttl)
-			late(t, c, l)
-			require.ErrorIs(t, l.Unlock(t.Context()), redlock.ErrLost)
-			synctest.Wait()
-			lines := slices.DeleteFunc(slices.Collect(strings.Lines(out.String())), func(line string) bool {
-				return name == "stolen" && strings.Contains(line, "level=WARN msg=\"redlock: node has lost keys\" node=node")
-			})
-			require.Len(t, lines, 1)
-			assert.Contains(t, lines[0], "level=WARN msg=\"redlock: a lock was not held to its release\"")
-		})
-	}
 }
