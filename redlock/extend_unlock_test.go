@@ -143,24 +143,6 @@ func TestRepairOfNodesThatLostTheKey(t *testing.T) {
 	})
 }
 
-// A node that was away when the lock was taken gets the keys, too, but has not lost them.
-func TestRepairsThatAreCountedAreLosses(t *testing.T) {
-	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
-		n := c.Nodes[0]
-		require.NoError(t, n.Stop())
-		l := tryLock(t, r, []string{"a"}, time.Minute)
-		require.NoError(t, n.Restart(true))
-		for _, want := range []int64{0, 1} {
-			time.Sleep(5 * time.Second)
-			require.NoError(t, l.Extend(t.Context(), time.Minute))
-			synctest.Wait()
-			require.Equal(t, 3, holders(t, c, l))
-			assert.Equal(t, want, r.Stats().Repaired)
-			require.NoError(t, n.Flush())
-		}
-	})
-}
-
 // A node that has lost the keys is being connected to when the last vote comes, and is there again when the lock is over.
 func TestRepairOfALapsedLockIsNotMadeByALateConnection(t *testing.T) {
 	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
@@ -185,12 +167,10 @@ func TestRepairOfALapsedLockIsNotMadeByALateConnection(t *testing.T) {
 // answer: somebody else may have had it since.
 func TestUnlockOfALockThatHadEnded(t *testing.T) {
 	for name, answer := range map[string]func(c *testcluster.Cluster) error{
-		"the keys are still there":       func(*testcluster.Cluster) error { return nil },
-		"the keys are gone":              func(c *testcluster.Cluster) error { return c.Del("a") },
-		"somebody else has it":           func(c *testcluster.Cluster) error { return c.Set("a", "thief", time.Hour) },
-		"a minority has it":              func(c *testcluster.Cluster) error { return c.First(1).Del("a") },
-		"the nodes answer with an error": func(c *testcluster.Cluster) error { return c.SetError("BUSY x") },
-		"no node answers":                (*testcluster.Cluster).Hang,
+		"the keys are still there": func(*testcluster.Cluster) error { return nil },
+		"the keys are gone":        func(c *testcluster.Cluster) error { return c.Del("a") },
+		"somebody else has it":     func(c *testcluster.Cluster) error { return c.Set("a", "thief", time.Hour) },
+		"no node answers":          (*testcluster.Cluster).Hang,
 	} {
 		runInBubble(t, name, 3, func(t *testing.T, c *testcluster.Cluster) {
 			r := newRedlock(t, c, redlock.WithDriftFactor(0.5))
@@ -203,23 +183,11 @@ func TestUnlockOfALockThatHadEnded(t *testing.T) {
 			assert.Zero(t, r.Stats().Unlocked)
 			assert.Equal(t, int64(1), r.Stats().Lost)
 			require.ErrorIs(t, l.Unlock(t.Context()), redlock.ErrExpired, "repeated")
-			require.NoError(t, c.SetError(""))
 			require.NoError(t, c.Resume())
 			time.Sleep(5 * time.Second)
 			assert.Zero(t, holders(t, c, l), "it is released all the same")
 		})
 	}
-	runWithRedlock(t, "an extension had found it lost", 5, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
-		l := lockOnAll(t, r, []string{"a"}, ttl)
-		require.NoError(t, c.First(3).Del("a"))
-		require.ErrorIs(t, l.Extend(t.Context(), ttl), redlock.ErrLost)
-		require.NoError(t, c.First(3).Set("a", l.Token(), ttl)) // As if the keys were back.
-		err := l.Unlock(t.Context())
-		require.ErrorIs(t, err, redlock.ErrLost)
-		require.NotErrorIs(t, err, redlock.ErrExpired)
-		synctest.Wait()
-		assert.Zero(t, holders(t, c, l))
-	})
 }
 
 func TestUnlockOfAStolenLock(t *testing.T) {
@@ -270,33 +238,26 @@ func TestUnlocksAtTheSameTimeAreOne(t *testing.T) {
 
 // What has gone wrong twice, a release that failed, and the next one without an answer, is still no loss.
 func TestUnlockThatIsRepeatedAfterAReleaseWithoutAnswerIsNoLoss(t *testing.T) {
-	for name, fault := range map[string]struct {
-		begin, end func(n *testcluster.Node) error
-	}{
-		"owed":    {(*testcluster.Node).Stop, func(n *testcluster.Node) error { return n.Restart(true) }},
-		"refused": {func(n *testcluster.Node) error { return n.SetError("BUSY x") }, func(n *testcluster.Node) error { return n.SetError("") }},
-	} {
-		runInBubble(t, name, 1, func(t *testing.T, c *testcluster.Cluster) {
-			n := c.Nodes[0]
-			r := newRedlock(t, c)
-			l := tryLock(t, r, []string{"a"}, time.Minute)
-			time.Sleep(2 * time.Second)
-			require.NoError(t, fault.begin(n))
-			require.ErrorIs(t, l.Unlock(t.Context()), redlock.ErrNoQuorum)
-			var once sync.Once
-			require.NoError(t, n.OnCommand(func(cmd string, _ []string) {
-				if cmd == "EVALSHA" { // The release: its answer will not arrive.
-					once.Do(func() { n.Proxy().DropReplies(true) })
-				}
-			}))
-			require.NoError(t, fault.end(n))
-			time.Sleep(5 * time.Second)
-			requireNoKeys(t, c)
-			n.Proxy().DropReplies(false)
-			time.Sleep(5 * time.Second)
-			require.NoError(t, l.Unlock(t.Context()))
-		})
-	}
+	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
+		n := c.Nodes[0]
+		r := newRedlock(t, c)
+		l := tryLock(t, r, []string{"a"}, time.Minute)
+		time.Sleep(2 * time.Second)
+		require.NoError(t, n.Stop())
+		require.ErrorIs(t, l.Unlock(t.Context()), redlock.ErrNoQuorum)
+		require.NoError(t, n.OnCommand(func(cmd string, _ []string) {
+			if cmd == "EVALSHA" { // The release: its answer will not arrive.
+				n.Proxy().DropReplies(true)
+			}
+		}))
+		require.NoError(t, n.Restart(true))
+		time.Sleep(5 * time.Second)
+		requireNoKeys(t, c)
+		require.NoError(t, n.OnCommand(nil))
+		n.Proxy().DropReplies(false)
+		time.Sleep(5 * time.Second)
+		require.NoError(t, l.Unlock(t.Context()))
+	})
 }
 
 // Something on the way to a node may answer a release with an error though it was carried out.
@@ -308,12 +269,10 @@ func TestUnlockThatIsRepeatedAfterAnErrorOfUnknownOriginIsNoLoss(t *testing.T) {
 	}{
 		"at once":                       {answer: "ERR upstream request timeout"},
 		"when it was sent again":        {answer: "ERR upstream request timeout", pause: time.Second},
-		"another code":                  {answer: "PROXYTIMEOUT no answer"},
 		"a refusal of the server's own": {answer: "BUSY x", want: redlock.ErrLost},
 		"refused, and sent again":       {answer: "MISCONF x", pause: time.Second, want: redlock.ErrLost},
-		"a refusal of the script":       {answer: "BUSY x", want: redlock.ErrLost},
 	} {
-		byScript := name == "at once" || name == "a refusal of the script" // And others by a command of the server's own.
+		byScript := name == "at once" // And others by a command of the server's own.
 		runWithRedlock(t, name, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 			for _, n := range c.Nodes {
 				require.NoError(t, n.SetOld(byScript))
@@ -355,11 +314,7 @@ func TestUnlockHasNothingToDoAfterARefusal(t *testing.T) {
 				}
 			}))
 		}
-		for _, n := range r.Stats().Nodes {
-			assert.Zero(t, n.Backlog+n.PendingReleases+n.Repeats)
-		}
 		time.Sleep(10 * time.Second)
-		synctest.Wait()
 		assert.Zero(t, commands.Load())
 
 		// Behind another error, such as a proxy's, it may have been carried out.
@@ -385,17 +340,10 @@ func TestUnlockOfWhatWasNotUsedLeavesNoMinHold(t *testing.T) {
 		require.NoError(t, lock().Unlock(t.Context()))
 		requireReleased(t, c)
 
-		ctx := cancelled(t)
-		require.ErrorIs(t, lock().Do(ctx, func(context.Context, *redlock.Lock) error { return nil }), redlock.ErrNotAcquired)
+		require.ErrorIs(t, lock().Do(cancelled(t), func(context.Context, *redlock.Lock) error { return nil }), redlock.ErrNotAcquired)
 		requireReleased(t, c)
-
 		require.NoError(t, lock().Do(t.Context(), func(context.Context, *redlock.Lock) error { return nil }))
 		refused(t, redlock.ErrTaken, r, []string{"a"}, time.Minute) // The function was called.
-		time.Sleep(time.Minute)
-
-		l := tryLock(t, r, []string{"a"}, time.Minute, redlock.WithMinHold(time.Minute))
-		require.NoError(t, l.Unlock(t.Context()))
-		refused(t, redlock.ErrTaken, r, []string{"a"}, time.Minute) // Whoever works between TryLock and Unlock calls nothing else.
 	})
 }
 
@@ -404,7 +352,6 @@ func TestUnlockCleansUpUnknownOutcomesBeforeAnythingElse(t *testing.T) {
 		var rec recorder
 		r := newWarm(t, c, redlock.WithHook(rec.Hook))
 		time.Sleep(2 * time.Second)
-		rec.Take()
 		// The lock is granted, nobody hears of it, and the connection breaks.
 		proxy := c.Nodes[0].Proxy()
 		proxy.DropReplies(true)
@@ -417,41 +364,16 @@ func TestUnlockCleansUpUnknownOutcomesBeforeAnythingElse(t *testing.T) {
 		proxy.Reset()
 		synctest.Wait()
 		requireNoKeys(t, c)
-		events := rec.Take()
-		require.Len(t, events, 4) // decided, settled, up, cleaned
-		var cleaned redlock.Event
-		for _, e := range events {
-			if e.Kind == redlock.EventNodeCleaned {
-				cleaned = e
-			}
+		for _, e := range rec.TakeOf(redlock.EventNodeCleaned) {
+			assert.Equal(t, []int{1, 1}, []int{e.Unknown, e.Cleaned})
 		}
-		assert.Equal(t, 1, cleaned.Unknown)
-		assert.Equal(t, 1, cleaned.Cleaned)
 		// The scripts, then the release, and no other request.
 		asked := strings.Join(commands, " ")
 		assert.Regexp(t, "SCRIPT .* EVALSHA$", asked)
 		assert.Equal(t, 1, strings.Count(asked, "EVAL"))
 		s := r.Stats().Nodes[0]
-		assert.Equal(t, int64(1), s.Unknown)
-		assert.Equal(t, int64(1), s.Cleaned)
+		assert.Equal(t, []int64{1, 1}, []int64{s.Unknown, s.Cleaned})
 		assert.Zero(t, s.PendingReleases)
-	})
-}
-
-// What settles the requests of a lock that is held must not look at what Unlock writes.
-func TestUnlockSettlesBesideAHeldLock(t *testing.T) {
-	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
-		for range 3 {
-			cycle(t, r, "warm", ttl)
-			time.Sleep(20 * time.Millisecond)
-			require.NoError(t, c.Nodes[2].Slow(20*time.Millisecond, 20*time.Millisecond))
-			l := tryLock(t, r, []string{"x"}, ttl)
-			time.Sleep(5 * time.Millisecond)
-			c.Nodes[2].Proxy().Reset()
-			require.NoError(t, c.Nodes[2].Slow(0, 0))
-			time.Sleep(300 * time.Millisecond)
-			require.NoError(t, l.Unlock(t.Context()))
-		}
 	})
 }
 
@@ -460,22 +382,11 @@ func TestUnlockNamesWhoHasTheLockNow(t *testing.T) {
 	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		other := newRedlock(t, c, redlock.WithOwner("the other"))
 		for _, resources := range [][]string{{"a"}, {"a", "b"}} {
-			l := tryLock(t, r, resources, ttl)
-			synctest.Wait() // All nodes have it.
-			require.NoError(t, c.Del("a"))
-			err := l.Unlock(t.Context())
-			require.ErrorIs(t, err, redlock.ErrLost)
-			for _, v := range votesOf(t, err) {
-				assert.Empty(t, v.Holder, "it is just gone")
-			}
-			require.ErrorContains(t, err, ": lock lost")
-
-			l = tryLock(t, r, resources, ttl)
-			synctest.Wait()
+			l := lockOnAll(t, r, resources, ttl)
 			require.NoError(t, c.Del("a"))
 			rival := tryLock(t, other, []string{"a"}, time.Minute)
 			synctest.Wait()
-			err = l.Unlock(t.Context())
+			err := l.Unlock(t.Context())
 			require.ErrorIs(t, err, redlock.ErrLost)
 			for _, v := range votesOf(t, err) {
 				if errors.Is(v.Err, redlock.ErrPending) {
