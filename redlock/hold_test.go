@@ -54,12 +54,7 @@ func TestHoldExtendsUntilUnlock(t *testing.T) {
 
 func TestHoldOfWhatHasEnded(t *testing.T) {
 	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
-		lock := func() *redlock.Lock { return tryLock(t, r, []string{"a"}, time.Second) }
-		l := lock()
-		require.NoError(t, l.Unlock(t.Context()))
-		requireEnded(t, l.KeepAlive(t.Context()), redlock.ErrLost)
-
-		l = lock()
+		l := tryLock(t, r, []string{"a"}, time.Second)
 		done, cancel := context.WithCancelCause(t.Context())
 		cancel(assert.AnError)
 		requireEnded(t, l.KeepAlive(done), assert.AnError)
@@ -67,12 +62,11 @@ func TestHoldOfWhatHasEnded(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		requireEnded(t, l.KeepAlive(t.Context()), redlock.ErrExpired)
 
-		l = lock()
-		require.NoError(t, c.Del("a"))
-		require.ErrorIs(t, l.Extend(t.Context(), time.Second), redlock.ErrLost)
+		l = tryLock(t, r, []string{"a"}, time.Second)
+		require.NoError(t, l.Unlock(t.Context()))
 		requireEnded(t, l.KeepAlive(t.Context()), redlock.ErrLost)
 
-		l = lock()
+		l = tryLock(t, r, []string{"a"}, time.Second)
 		require.NoError(t, r.Close(t.Context()))
 		requireEnded(t, l.KeepAlive(t.Context()), redlock.ErrClosed)
 	})
@@ -130,38 +124,25 @@ func TestHoldIsEndedByCloseWhichWaitsForItsRelease(t *testing.T) {
 		requireEnded(t, ctx, redlock.ErrClosed)
 		assert.Zero(t, time.Since(l.Until()))
 	})
-	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) { // Its context ends first.
-		_, _ = kept(t, r, time.Hour)
-		require.ErrorIs(t, r.Close(within(t, time.Second)), context.DeadlineExceeded)
-	})
 }
 
 func TestHoldAtRiskIsAnEvent(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		var rec recorder
 		r := newRedlock(t, c, redlock.WithHook(rec.Hook))
-		risks := func() (n int) {
-			for _, e := range rec.TakeOf(redlock.EventHoldAtRisk) {
-				n++
-				require.ErrorIs(t, e.Err, redlock.ErrNoQuorum)
-				assert.Equal(t, []string{"a"}, e.Resources)
-				left := e.Until.Sub(e.Time)
-				assert.Positive(t, left)
-				assert.Less(t, left, 5*time.Second)
-			}
-			return n
-		}
 		l, ctx := kept(t, r, 10*time.Second)
-		time.Sleep(time.Minute)
-		assert.Zero(t, risks())
 		for range 2 {
+			time.Sleep(time.Minute)
+			require.NoError(t, ctx.Err())
+			require.Empty(t, rec.TakeOf(redlock.EventHoldAtRisk))
 			require.NoError(t, c.First(2).SetError("LOADING x"))
 			time.Sleep(time.Until(l.Until().Add(-2 * time.Second)))
-			assert.Equal(t, 1, risks())
-			require.NoError(t, c.First(2).SetError(""))
-			time.Sleep(time.Minute)
-			require.NoError(t, ctx.Err(), "it was extended again in time")
-			assert.Zero(t, risks())
+			risks := rec.TakeOf(redlock.EventHoldAtRisk)
+			require.Len(t, risks, 1)
+			require.ErrorIs(t, risks[0].Err, redlock.ErrNoQuorum)
+			assert.Equal(t, l.Until(), risks[0].Until)
+			assert.Less(t, risks[0].Until.Sub(risks[0].Time), 5*time.Second)
+			require.NoError(t, c.First(2).SetError("")) // It is extended again in time.
 		}
 	})
 }
@@ -173,32 +154,16 @@ func TestHoldWithALargeDriftFactor(t *testing.T) {
 		require.NoError(t, context.Cause(ctx), "healthy nodes")
 		assert.NotZero(t, r.Stats().Extended)
 	})
-	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
-		fails, holds := 0, rounds(50, 4)
-		for range holds {
-			l, ctx := kept(t, r, 3*time.Millisecond)
-			time.Sleep(50 * time.Millisecond)
-			if ctx.Err() != nil {
-				fails++
-			}
-			_ = l.Unlock(t.Context())
-			time.Sleep(10 * time.Millisecond)
-		}
-		assert.Zero(t, fails, "ttl 3ms, no latency: of %d", holds)
-	})
 }
 
 func TestHoldEndsItsContextAtUntil(t *testing.T) {
 	for name, fault := range map[string]func(c *testcluster.Cluster) error{
 		"hung":       (*testcluster.Cluster).Hang,
-		"dead":       (*testcluster.Cluster).Stop,
 		"black hole": func(c *testcluster.Cluster) error { c.BlackHole(true); return nil },
-		"loading":    func(c *testcluster.Cluster) error { return c.SetError("LOADING x") },
 		"slow":       func(c *testcluster.Cluster) error { return c.Slow(10*time.Second, 10*time.Second) },
 	} {
 		runInBubble(t, name, 5, func(t *testing.T, c *testcluster.Cluster) {
-			var rec recorder
-			r := newRedlock(t, c, redlock.WithHook(rec.Hook))
+			r := newRedlock(t, c)
 			l, ctx := kept(t, r, 2*time.Second, redlock.WithNodeTimeout(time.Minute)) // An extension is on its way at the end.
 			time.Sleep(3 * time.Second)
 			require.NoError(t, fault(c.First(3)))
@@ -231,39 +196,13 @@ func TestHoldEndsItsContextByTheWallClockToo(t *testing.T) {
 		require.NoError(t, c.Stop())
 		<-ctx.Done()
 		assert.Zero(t, time.Since(l.Until()))
-		testkit.WallOffset(r).Store(int64(time.Hour))
-		require.NoError(t, c.Restart(false))
-		time.Sleep(5 * time.Second)
-		l2, ctx2 := kept(t, r, time.Minute)
+	})
+	withRedlock(t, 3, func(t *testing.T, _ *testcluster.Cluster, r *redlock.Redlock) {
+		_, ctx := kept(t, r, time.Minute)
 		testkit.WallOffset(r).Add(int64(time.Second)) // Not enough.
 		time.Sleep(time.Minute)
-		require.NoError(t, ctx2.Err())
-		require.NoError(t, l2.Unlock(t.Context()))
+		require.NoError(t, ctx.Err())
 	})
-}
-
-func TestHoldOfAStolenLockEndsItsContextBeforeUntil(t *testing.T) {
-	for name, steal := range map[string]func(c *testcluster.Cluster) error{
-		"gone":      func(c *testcluster.Cluster) error { return c.Del("a") },
-		"another's": func(c *testcluster.Cluster) error { return c.Set("a", "thief", time.Hour) },
-	} {
-		runWithRedlock(t, name, 5, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
-			l, ctx := kept(t, r, 30*time.Second)
-			time.Sleep(time.Minute)
-			require.NoError(t, steal(c.First(3)))
-			stolen := time.Now()
-			<-ctx.Done()
-			assert.LessOrEqual(t, time.Since(stolen), 10*time.Second+time.Millisecond, "with the next extension")
-			requireEnded(t, ctx, redlock.ErrLost)
-			require.ErrorIs(t, l.Err(), redlock.ErrLost)
-			assert.Zero(t, r.Stats().Kept)
-			assert.Zero(t, r.Stats().Held)
-			assert.Empty(t, r.HeldLocks())
-			until := l.Until()
-			time.Sleep(time.Minute)
-			assert.Equal(t, until, l.Until())
-		})
-	}
 }
 
 // An Extend by a short ttl leaves Until where it was, or nearly so: the next extension is due before it, also if that
@@ -337,8 +276,7 @@ func TestHoldWithMinHold(t *testing.T) {
 		requireReleased(t, c)
 
 		// A failed attempt leaves nothing, min hold or not.
-		require.NoError(t, c.Nodes[0].Set("a", "x", time.Second))
-		require.NoError(t, c.Nodes[1].Set("a", "x", time.Second))
+		require.NoError(t, c.First(2).Set("a", "x", time.Second))
 		refused(t, redlock.ErrTaken, r, []string{"a"}, 10*time.Second, redlock.WithMinHold(8*time.Second))
 		time.Sleep(time.Second)
 		requireReleased(t, c)
@@ -349,15 +287,12 @@ func TestHoldWithMinHold(t *testing.T) {
 func TestHoldWithMinHoldIsCountedFromTheReturn(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c, redlock.WithTracer(testkit.Standstill(300*time.Millisecond)))
-		other := newRedlock(t, c)
 		warm(t, r)
-		warm(t, other)
 		opt := redlock.WithMinHold(time.Second)
 		for name, took := range map[string]func(ctx context.Context) (*redlock.Lock, error){
 			"TryLock": func(ctx context.Context) (*redlock.Lock, error) {
 				return r.TryLock(ctx, []string{"a"}, time.Minute, opt)
 			},
-			"Lock": func(ctx context.Context) (*redlock.Lock, error) { return r.Lock(ctx, []string{"a"}, time.Minute, opt) },
 			"Do": func(ctx context.Context) (l *redlock.Lock, err error) {
 				err = r.Do(ctx, []string{"a"}, time.Minute, func(_ context.Context, own *redlock.Lock) error { l = own; return nil }, opt)
 				return l, err
@@ -374,8 +309,6 @@ func TestHoldWithMinHoldIsCountedFromTheReturn(t *testing.T) {
 			require.NoError(t, l.Unlock(t.Context()))
 			time.Sleep(time.Until(returned.Add(time.Second - time.Millisecond)))
 			assert.Equal(t, 3, holders(t, c, l), name)
-			_, err = other.TryLock(t.Context(), []string{"a"}, time.Second)
-			require.ErrorIs(t, err, redlock.ErrTaken, name)
 			time.Sleep(200 * time.Millisecond)
 			requireReleased(t, c)
 		}
@@ -461,15 +394,6 @@ func TestHoldWithStopTime(t *testing.T) {
 		time.Sleep(time.Minute)
 		require.NoError(t, ctx.Err(), "as long as the nodes answer")
 		assert.InDelta(t, 60/2.2, r.Stats().Extended, 3, "about every third of what the stop time leaves")
-
-		// An outage that ends in time.
-		require.NoError(t, c.Stop())
-		time.Sleep(time.Until(l.Until().Add(-stop - 2*time.Second)))
-		require.NoError(t, c.Restart(true))
-		time.Sleep(2 * time.Second)
-		require.NoError(t, ctx.Err())
-		require.Greater(t, time.Until(l.Until()), stop)
-
 		require.NoError(t, c.Stop())
 		<-ctx.Done()
 		until := l.Until()
@@ -525,17 +449,5 @@ func TestHoldForgetsContextsThatHaveEnded(t *testing.T) {
 			cancel()
 		}
 		assert.LessOrEqual(t, redlock.Kept(l), 2)
-		var stay []context.Context
-		for range 10 {
-			ctx, cancel := context.WithCancel(t.Context())
-			stay = append(stay, l.KeepAlive(t.Context()))
-			l.KeepAlive(ctx)
-			cancel()
-		}
-		assert.LessOrEqual(t, redlock.Kept(l), 30)
-		require.NoError(t, l.Unlock(t.Context()))
-		for _, ctx := range stay {
-			requireEnded(t, ctx, context.Canceled)
-		}
 	})
 }
