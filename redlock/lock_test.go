@@ -37,9 +37,7 @@ func TestLockIsHeldByEveryNodeUntilUnlock(t *testing.T) {
 
 			err := refusal(t, redlock.ErrTaken, r, []string{"b"}, ttl)
 			require.NotErrorIs(t, err, redlock.ErrNoQuorum)
-			qe := quorumError(t, err)
-			assert.Len(t, qe.Votes, n)
-
+			assert.Len(t, votesOf(t, err), n)
 			require.NoError(t, l.Unlock(cancelled(t)), "it does not matter")
 			require.ErrorIs(t, l.Err(), redlock.ErrLost)
 			require.NoError(t, l.Unlock(t.Context()), "repeated")
@@ -151,32 +149,18 @@ func TestLockWithoutAScriptIsRefusedAsWithIt(t *testing.T) {
 			r, other := newRedlock(t, c, redlock.WithOwner("api-1")), newRedlock(t, c)
 			l := lockOnAll(t, r, []string{"a"}, time.Minute)
 			time.Sleep(10 * time.Second)
-			err := refusal(t, redlock.ErrTaken, other, []string{"a"}, time.Minute)
 			refusals := 0
-			for _, v := range votesOf(t, err) {
-				if v.Err == redlock.ErrPending { //nolint:errorlint // Not waited for.
-					continue
+			for _, v := range votesOf(t, refusal(t, redlock.ErrTaken, other, []string{"a"}, time.Minute)) {
+				if errors.Is(v.Err, redlock.ErrTaken) {
+					refusals++
+					assert.Equal(t, "api-1", v.Owner)
+					assert.Equal(t, tokens.Digest(l.Token()), v.Holder)
+					assert.Equal(t, 50*time.Second, v.HolderTTL)
 				}
-				refusals++
-				assert.Equal(t, "api-1", v.Owner)
-				assert.Equal(t, tokens.Digest(l.Token()), v.Holder)
-				assert.Equal(t, 50*time.Second, v.HolderTTL)
 			}
 			assert.GreaterOrEqual(t, refusals, 2)
-			require.NoError(t, l.Unlock(t.Context()))
-			synctest.Wait()
-			for i, key := range []struct {
-				value string
-				ttl   time.Duration
-				want  time.Duration
-			}{{"somebody's", 0, -1}, {"somebody's", time.Second, time.Second}} {
-				require.NoError(t, c.Set(fmt.Sprint("b", i), key.value, key.ttl))
-				err = refusal(t, redlock.ErrTaken, other, []string{fmt.Sprint("b", i)}, ttl)
-				assert.True(t, slices.ContainsFunc(votesOf(t, err), func(v redlock.Vote) bool {
-					return errors.Is(v.Err, redlock.ErrTaken) && v.HolderTTL == key.want
-				}))
-				assert.Equal(t, key.ttl == 0, strings.Contains(err.Error(), "without expiry"))
-			}
+			require.NoError(t, c.Set("b", "somebody's", 0))
+			require.ErrorContains(t, refusal(t, redlock.ErrTaken, other, []string{"b"}, ttl), "without expiry")
 		})
 	}
 }
@@ -187,21 +171,17 @@ func TestLockOnAnOldServerFallsBackToTheScript(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
 		n := c.Nodes[0]
 		require.NoError(t, n.SetOld(true))
-		r := newRedlock(t, c)
+		r := newWarm(t, c)
 		take := commandsOf(t, n)
-		lock := func() {
-			cycle(t, r, "a", ttl)
-			synctest.Wait()
-		}
-		lock()
-		assert.True(t, strings.HasSuffix(take(), "SET PTTL lock unlock"))
-		lock()
+		cycle(t, r, "a", ttl)
+		synctest.Wait()
 		assert.Equal(t, "lock unlock", take())
 		require.NoError(t, n.SetOld(false))
 		n.Proxy().Reset()
 		time.Sleep(time.Second)
 		take()
-		lock()
+		cycle(t, r, "a", ttl)
+		synctest.Wait()
 		assert.Equal(t, "SET PTTL DELEX PTTL", take())
 	})
 }
@@ -268,24 +248,14 @@ func TestLockResourcesAreBounded(t *testing.T) {
 		r := newRedlock(t, c, redlock.WithPrefix("p:"))
 		for want, resources := range map[string][]string{
 			"redlock: 4097 resources: at most 4096 can be locked together":                      many(redlock.MaxResources+1, 4),
-			"redlock: 100000 resources: at most 4096 can be locked together":                    many(100_000, 6),
-			"redlock: the keys of 2 resources have 600004 bytes: at most 524288 are allowed":    many(2, 300_000),
 			"redlock: the keys of 4096 resources have 528384 bytes: at most 524288 are allowed": many(redlock.MaxResources, 127),
 			"redlock: the keys of 1 resource have 524289 bytes: at most 524288 are allowed":     many(1, redlock.MaxKeyBytes-1),
-			"redlock: the keys of 1 resource have 10000002 bytes: at most 524288 are allowed":   many(1, 10_000_000),
 		} {
 			_, err := r.TryLock(t.Context(), resources, ttl)
 			require.EqualError(t, err, want)
 		}
 		assert.Zero(t, r.Stats().Nodes[0].Connects, "before any I/O")
-		for _, resources := range [][]string{
-			append(many(redlock.MaxResources, 8), many(redlock.MaxResources, 8)...), // Each counts once.
-			many(redlock.MaxResources, 126),
-			many(1, redlock.MaxKeyBytes-2),
-		} {
-			l := tryLock(t, r, resources, ttl, redlock.WithNodeTimeout(time.Minute))
-			require.NoError(t, l.Unlock(t.Context()))
-		}
+		tryLock(t, r, slices.Repeat(many(redlock.MaxResources, 8), 2), ttl, redlock.WithNodeTimeout(time.Minute)) // Each counts once.
 	})
 }
 
@@ -293,44 +263,27 @@ func TestLockResourcesAreBounded(t *testing.T) {
 // node and no message is too long for the connections.
 func TestLockOfTheLargestSizeGetsNoReplyThatIsTooLong(t *testing.T) {
 	testkit.SkipUnderRace(t, "it is about sizes")
-	for name, k := range map[string]struct {
-		resources []string
-		opts      []redlock.Option
-	}{
-		"with fencing":         {many(redlock.MaxResources, 8), []redlock.Option{redlock.WithFencing()}},
-		"with a long prefix":   {many(redlock.MaxResources, 5), []redlock.Option{redlock.WithPrefix(strings.Repeat("p", 123))}},
-		"one with a long name": {many(1, redlock.MaxKeyBytes), nil},
-		"a prefix as long":     {many(1, 8), []redlock.Option{redlock.WithPrefix(strings.Repeat("p", redlock.MaxKeyBytes-8))}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if testing.Short() && len(k.opts) > 0 && name != "with fencing" {
-				t.Skip("one of a kind is enough")
-			}
-			inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
-				opts := append(k.opts, redlock.WithNodeTimeout(10*time.Second))
-				holder, waiter := newRedlock(t, c, opts...), newRedlock(t, c, opts...)
-				l := tryLock(t, holder, k.resources, time.Hour)
-				w := underWay(t, waiter, k.resources, time.Hour, redlock.WithRetryDelay(time.Minute))
-				time.Sleep(3 * time.Second)
-				synctest.Wait()
-				before := connects(holder) + connects(waiter)
-				w.takesOver(t, l, 10*time.Second) // It was told.
-				assert.Equal(t, before, connects(holder)+connects(waiter), "no connection broke")
-				requireReleased(t, c)
-			})
+	for _, resources := range [][]string{many(redlock.MaxResources, 126), many(1, redlock.MaxKeyBytes-2)} {
+		inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
+			opts := []redlock.Option{redlock.WithFencing(), redlock.WithPrefix("p:"), redlock.WithNodeTimeout(10 * time.Second)}
+			holder, waiter := newRedlock(t, c, opts...), newRedlock(t, c, opts...)
+			l := tryLock(t, holder, resources, time.Hour)
+			w := underWay(t, waiter, resources, time.Hour, redlock.WithRetryDelay(time.Minute))
+			time.Sleep(3 * time.Second)
+			synctest.Wait()
+			before := connects(holder) + connects(waiter)
+			w.takesOver(t, l, 10*time.Second) // It was told.
+			assert.Equal(t, before, connects(holder)+connects(waiter), "no connection broke")
 		})
 	}
 }
 
 func TestLockWithAFaultyMinorityCostsNothing(t *testing.T) {
 	faults := map[string]func(n *testcluster.Node) error{
-		"hung":       (*testcluster.Node).Hang,
-		"dead":       (*testcluster.Node).Stop,
-		"black hole": func(n *testcluster.Node) error { n.Proxy().BlackHole(true); return nil },
-		"mute":       func(n *testcluster.Node) error { n.Proxy().DropReplies(true); return nil },
-		"refusing":   func(n *testcluster.Node) error { n.Proxy().Refuse(true); return nil },
-		"loading":    func(n *testcluster.Node) error { return n.SetError("LOADING Redis is loading the dataset in memory") },
-		"slow":       func(n *testcluster.Node) error { return n.Slow(90*time.Millisecond, 300*time.Millisecond) },
+		"hung":    (*testcluster.Node).Hang,
+		"dead":    (*testcluster.Node).Stop,
+		"loading": func(n *testcluster.Node) error { return n.SetError("LOADING Redis is loading the dataset in memory") },
+		"slow":    func(n *testcluster.Node) error { return n.Slow(90*time.Millisecond, 300*time.Millisecond) },
 	}
 	for name, fault := range faults {
 		for _, connected := range []bool{true, false} {
@@ -340,7 +293,7 @@ func TestLockWithAFaultyMinorityCostsNothing(t *testing.T) {
 				}
 				require.NoError(t, fault(c.Nodes[1]))
 				require.NoError(t, fault(c.Nodes[4]))
-				for range rounds(30, 3) {
+				for range 3 {
 					start := time.Now()
 					l := tryLock(t, r, []string{"a"}, ttl)
 					require.NoError(t, l.Extend(t.Context(), 2*ttl))
@@ -364,18 +317,7 @@ func TestLockTellsTakenFromUnreachable(t *testing.T) {
 		}
 		err := refusal(t, redlock.ErrTaken, r, []string{"a"}, ttl)
 		require.NotErrorIs(t, err, redlock.ErrNoQuorum)
-		votes := votesOf(t, err)
-		refusals := 0
-		for _, v := range votes[2:] {
-			if errors.Is(v.Err, redlock.ErrTaken) {
-				refusals++
-				assert.Equal(t, tokens.Digest("somebody"), v.Holder)
-				assert.InDelta(t, ttl, v.HolderTTL, float64(time.Millisecond))
-			}
-		}
-		assert.GreaterOrEqual(t, refusals, 2, "beside a node that is down, two refusals decide")
-		require.Error(t, votes[0].Err)
-		require.Error(t, votes[1].Err)
+		require.NotErrorIs(t, votesOf(t, err)[0].Err, redlock.ErrTaken)
 
 		require.NoError(t, c.Nodes[1].Stop())
 		require.NoError(t, c.Nodes[2].Stop())
@@ -467,18 +409,14 @@ func TestScriptFlushDuringACancelledAttemptLeavesNothing(t *testing.T) {
 // any more. Nothing else of it stays, and the next in line has the lock at once.
 func TestLockThatIsWonAsItsCallerGoes(t *testing.T) {
 	for name, tt := range map[string]struct {
-		try, do bool
-		opts    []redlock.Option
+		do   bool
+		opts []redlock.Option
 	}{
-		"TryLock":         {try: true},
-		"fencing":         {try: true, opts: []redlock.Option{redlock.WithFencing()}},
 		"Lock, in line":   {opts: slowly()},
 		"Lock, in time":   {opts: append(slowly(), redlock.WithWait(time.Hour))},
 		"Lock, polling":   {opts: append(every(time.Second, -1), redlock.WithPolling())},
-		"Do":              {do: true, opts: slowly()},
-		"Do, at once":     {try: true, do: true},
-		"Do, polling":     {do: true, opts: append(every(time.Second, -1), redlock.WithPolling())},
 		"Do, of min hold": {do: true, opts: append(slowly(), redlock.WithMinHold(ttl/2))},
+		"Do, polling":     {do: true, opts: append(every(time.Second, -1), redlock.WithPolling())},
 	} {
 		runInBubble(t, name, 3, func(t *testing.T, c *testcluster.Cluster) {
 			var come atomic.Pointer[context.CancelFunc] // before the call hears that its round was decided
@@ -492,37 +430,22 @@ func TestLockThatIsWonAsItsCallerGoes(t *testing.T) {
 			}}))
 			slowDown(t, c)
 			ctx, cancel := context.WithCancel(t.Context())
-			var held *redlock.Lock
-			if !tt.try {
-				held = lockElsewhere(t, c, "x", time.Hour)
-			}
-			done := make(chan struct{})
+			held := lockElsewhere(t, c, "x", time.Hour)
 			var l *redlock.Lock
-			var err error
-			call := func() {
-				defer close(done)
-				switch {
-				case tt.do:
-					err = r.Do(ctx, []string{"x"}, ttl, func(context.Context, *redlock.Lock) error {
+			done := meanwhile(func() (err error) {
+				if tt.do {
+					return r.Do(ctx, []string{"x"}, ttl, func(context.Context, *redlock.Lock) error {
 						assert.Fail(t, "nobody wants it any more")
 						return nil
 					}, tt.opts...)
-				case tt.try:
-					l, err = r.TryLock(ctx, []string{"x"}, ttl, tt.opts...)
-				default:
-					l, err = r.Lock(ctx, []string{"x"}, ttl, tt.opts...)
 				}
-			}
-			if tt.try {
-				come.Store(&cancel)
-				call()
-			} else {
-				go call()
-				time.Sleep(1500 * time.Millisecond) // It has been refused, and listens.
-				come.Store(&cancel)
-				require.NoError(t, held.Unlock(t.Context()))
-				<-done
-			}
+				l, err = r.Lock(ctx, []string{"x"}, ttl, tt.opts...)
+				return err
+			})
+			time.Sleep(1500 * time.Millisecond) // It has been refused, and listens.
+			come.Store(&cancel)
+			require.NoError(t, held.Unlock(t.Context()))
+			err := <-done
 			require.ErrorIs(t, ctx.Err(), context.Canceled, "the round was decided")
 			next := newRedlock(t, c)
 			if tt.do {
@@ -531,8 +454,7 @@ func TestLockThatIsWonAsItsCallerGoes(t *testing.T) {
 			} else {
 				require.NoError(t, err)
 				assert.Equal(t, 1, r.Stats().Held)
-				w := startLock(t, next, []string{"x"}, slowly()...)
-				w.takesOver(t, l, 50*time.Millisecond)
+				startLock(t, next, []string{"x"}, slowly()...).takesOver(t, l, 50*time.Millisecond)
 			}
 			begun := time.Now()
 			waitLock(t, next, []string{"x"}, ttl, slowly()...)
