@@ -519,7 +519,7 @@ func TestEventSlogHookTellsWhatItHasLeftOut(t *testing.T) {
 		{Kind: redlock.EventNodeUp, Node: "c"},
 		{Kind: redlock.EventHoldEnded, Err: redlock.ErrExpired},
 		{Kind: redlock.EventHoldEnded, Err: redlock.ErrExpired},
-		{Kind: redlock.EventDecided, Op: redlock.OpExtend, Err: redlock.ErrNoQuorum, Overtaken: true}, // By a release.
+		{Kind: redlock.EventDecided, Op: redlock.OpExtend, Err: redlock.ErrLost, Overtaken: true}, // By a release.
 		{Kind: redlock.EventHoldEnded, Err: redlock.ErrMaxHold},
 		{Kind: redlock.EventReleased, Op: redlock.OpUnlock, Err: redlock.ErrLost},
 		{Kind: redlock.EventNodeDown, Node: "a"},

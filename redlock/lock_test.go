@@ -263,7 +263,7 @@ func TestLockResourcesAreBounded(t *testing.T) {
 // node and no message is too long for the connections.
 func TestLockOfTheLargestSizeGetsNoReplyThatIsTooLong(t *testing.T) {
 	testkit.SkipUnderRace(t, "it is about sizes")
-	for _, resources := range [][]string{many(redlock.MaxResources, 126), many(1, redlock.MaxKeyBytes-2)} {
+	for _, resources := range [][]string{many(redlock.MaxResources, rounds(126, 8)), many(1, redlock.MaxKeyBytes-2)} {
 		inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
 			opts := []redlock.Option{redlock.WithFencing(), redlock.WithPrefix("p:"), redlock.WithNodeTimeout(10 * time.Second)}
 			holder, waiter := newRedlock(t, c, opts...), newRedlock(t, c, opts...)

@@ -25,15 +25,6 @@ import (
 	"github.com/seed6c881748/redlock/redlock/redlockcheck"
 )
 
-// A gatedConn holds up every Flush while the gate is shut.
-type gatedConn struct {
-	testcluster.FullConn
-
-	gate func()
-}
-
-func (c gatedConn) Flush() error { c.gate(); return c.FullConn.Flush() }
-
 // A wrapErrors wraps the errors of a connection, in which errors.As finds them.
 type wrapErrors struct{ testcluster.FullConn }
 
