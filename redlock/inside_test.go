@@ -8,7 +8,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-	"unsafe"
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/assert"
@@ -91,19 +90,12 @@ func votesOf(t *testing.T, err error) []Vote {
 // A delay is at least 1 ms and never longer than all that options may set, and its jitter is at
 // most the delay. A negative one ends the wait.
 func TestRetryBackoffDelays(t *testing.T) {
-	exponential := func(attempt int) time.Duration { return 100 * time.Millisecond << (attempt - 1) }
 	o := defaultOptions()
 	require.EqualError(t, o.apply([]Option{WithRetryBackoff(nil)}), "redlock: WithRetryBackoff: nil function")
 	for want, d := range map[time.Duration]time.Duration{-1: -1, time.Millisecond: 0, maxWait: 1000 * time.Hour} {
 		o = defaultOptions()
 		require.NoError(t, o.apply([]Option{WithRetryBackoff(func(int) time.Duration { return d }), WithRetryJitter(0)}))
 		assert.Equal(t, want, o.delay(1))
-	}
-	o = defaultOptions()
-	require.NoError(t, o.apply([]Option{WithRetryBackoff(exponential)}))
-	for range 100 {
-		assert.InDelta(t, 100*time.Millisecond, o.delay(1), float64(100*time.Millisecond))
-		assert.InDelta(t, 800*time.Millisecond, o.delay(4), float64(100*time.Millisecond))
 	}
 	o = defaultOptions()
 	require.NoError(t, o.apply([]Option{WithRetryBackoff(func(int) time.Duration { return time.Millisecond })}))
@@ -114,28 +106,20 @@ func TestRetryBackoffDelays(t *testing.T) {
 	}
 }
 
-// Of a delay and a jitter that do not go together, the jitter yields, but where both come from one
-// call.
+// Of a delay and a jitter that do not go together, the jitter yields, but where both come from one call.
 func TestRetryJitterOfAnotherCallIsClipped(t *testing.T) {
 	const ms = time.Millisecond
 	set := func(defaults options, opts ...Option) options {
 		require.NoError(t, defaults.apply(opts))
 		return defaults
 	}
-	jitters := func(want time.Duration, o options) { t.Helper(); assert.Equal(t, want, o.retryJitter) }
-	jitters(ms, set(defaultOptions(), WithRetryDelay(ms)))
 	defaults := set(defaultOptions(), WithRetryJitter(50*ms))
-	jitters(ms, set(defaults, WithRetryDelay(ms)))
-	jitters(50*ms, set(defaults, WithRetryDelay(time.Second)))
-	jitters(200*ms, set(defaults, WithRetryJitter(time.Second)))
-	jitters(100*ms, set(set(defaultOptions(), WithRetryDelay(ms)), WithRetryDelay(time.Second)))
-	jitters(10*ms, set(set(defaultOptions(), WithRetryDelay(10*ms)), WithRetryJitter(20*ms)))
-	for _, opts := range [][]Option{
-		{WithRetryDelay(ms), WithRetryJitter(2 * ms)},
-		{WithRetryJitter(2 * ms), WithRetryDelay(ms)},
-	} {
-		require.EqualError(t, defaults.apply(opts), "redlock: retry jitter 2ms: must not exceed the retry delay 1ms")
-	}
+	assert.Equal(t, ms, set(defaults, WithRetryDelay(ms)).retryJitter)
+	assert.Equal(t, 50*ms, set(defaults, WithRetryDelay(time.Second)).retryJitter)
+	assert.Equal(t, 100*ms, set(set(defaultOptions(), WithRetryDelay(ms)), WithRetryDelay(time.Second)).retryJitter)
+	assert.Equal(t, 10*ms, set(set(defaultOptions(), WithRetryDelay(10*ms)), WithRetryJitter(20*ms)).retryJitter)
+	err := defaults.apply([]Option{WithRetryJitter(2 * ms), WithRetryDelay(ms)})
+	require.EqualError(t, err, "redlock: retry jitter 2ms: must not exceed the retry delay 1ms")
 }
 
 func TestRetryDelayIsUniformAroundTheDelay(t *testing.T) {
@@ -144,12 +128,8 @@ func TestRetryDelayIsUniformAroundTheDelay(t *testing.T) {
 		d := jittered(200*time.Millisecond, 100*time.Millisecond)
 		low, high = min(low, d), max(high, d)
 	}
-	assert.GreaterOrEqual(t, low, 100*time.Millisecond)
-	assert.LessOrEqual(t, high, 300*time.Millisecond)
-	assert.Less(t, low, 110*time.Millisecond)
-	assert.Greater(t, high, 290*time.Millisecond)
-	assert.Equal(t, time.Second, jittered(time.Second, 0))
-	assert.Zero(t, jittered(0, 0))
+	assert.InDelta(t, 105*time.Millisecond, low, float64(5*time.Millisecond))
+	assert.InDelta(t, 295*time.Millisecond, high, float64(5*time.Millisecond))
 }
 
 // A lock request that waits for a connection is withdrawn when its time is over, also if other
@@ -291,12 +271,6 @@ func TestRoundThatFindsALossBesideANodeThatIsClosed(t *testing.T) {
 	})
 }
 
-// Each lock that is taken and released makes two rounds, which are most of what it allocates.
-func TestRoundFitsASizeOfTheAllocator(t *testing.T) {
-	assert.LessOrEqual(t, unsafe.Sizeof(smallRound{})+8, uintptr(1152))
-	assert.LessOrEqual(t, unsafe.Sizeof(Lock{}), uintptr(256))
-}
-
 // All timers that are late because of one standstill count it once, and those of the next one count that.
 func TestStandstillsAreCountedOnceEach(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
@@ -323,9 +297,4 @@ func TestMillisecondsAreRoundedUp(t *testing.T) {
 	assert.Equal(t, int64(1), serverMillis(time.Millisecond))
 	assert.Equal(t, int64(2), serverMillis(time.Millisecond+1))
 	assert.Equal(t, int64(2), serverMillis(2*time.Millisecond))
-}
-
-// For how long a quorum of keys lives, of which one has no expiry.
-func TestQuorumOfKeysHasALife(t *testing.T) {
-	assert.Equal(t, 2*time.Second, needed([]time.Duration{time.Second, -1, 2 * time.Second}, 2))
 }
