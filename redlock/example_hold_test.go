@@ -22,20 +22,6 @@ func ExampleRedlock_Do() {
 	// <nil>
 }
 
-// When the lock is lost, ctx ends, and Do says so whatever the function returns.
-func ExampleRedlock_Do_lost() {
-	err := r.Do(ctx, []string{"report:2"}, 10*time.Second, func(ctx context.Context, lock *redlock.Lock) error {
-		cluster.Lose(lock) // The nodes lose its keys.
-		<-ctx.Done()
-		fmt.Println(context.Cause(ctx))
-		return nil
-	})
-	fmt.Println(errors.Is(err, redlock.ErrLost), errors.Is(err, redlock.ErrNotAcquired))
-	// Output:
-	// redlock: lock lost
-	// true false
-}
-
 // A lock that was got in another way than by Redlock.Do. It is released in the end.
 func ExampleLock_Do() {
 	lock, err := r.TryLock(ctx, []string{"report:4"}, 10*time.Second)

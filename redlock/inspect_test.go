@@ -126,6 +126,7 @@ func TestOwnerIsNotReadFromAForeignToken(t *testing.T) {
 		"another separator":    hexes[:32] + " owner:x",
 		"a label that is long": hexes[:32] + tokens.LabelMark + strings.Repeat("x", tokens.MaxLabel+1),
 		"a line break":         hexes[:32] + tokens.LabelMark + "x\nlevel=ERROR",
+		"no UTF-8":             hexes[:32] + tokens.LabelMark + "\xff\xfe",
 		"a zero":               hexes[:32] + tokens.LabelMark + "\x00",
 		"text that turns":      hexes[:32] + tokens.LabelMark + "\u202excod",
 		"a long value":         strings.Repeat("a", 1<<16),
