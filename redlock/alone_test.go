@@ -46,19 +46,15 @@ func withAlone(t *testing.T, fn func(t *testing.T, c *testcluster.Cluster, r *re
 }
 
 func TestAloneCallerReadsByItself(t *testing.T) {
-	for name, opts := range map[string][]redlock.Option{
-		"plain": nil, "fences, quarantine": {redlock.WithFencing(), redlock.WithQuarantine(time.Minute)},
-	} {
-		t.Run(name, func(t *testing.T) {
-			withAlone(t, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock, readers *testkit.Readers) {
-				l := tryLock(t, r, []string{"a", "b"}, ttl)
-				require.NoError(t, l.Extend(t.Context(), ttl))
-				refused(t, redlock.ErrTaken, r, []string{"a"}, ttl)
-				require.NoError(t, l.Unlock(t.Context()))
-				_, others := readers.Take()
-				assert.Zero(t, others)
-			}, opts...)
-		})
+	for _, opts := range [][]redlock.Option{nil, {redlock.WithFencing(), redlock.WithQuarantine(time.Minute)}} {
+		withAlone(t, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock, readers *testkit.Readers) {
+			l := tryLock(t, r, []string{"a", "b"}, ttl)
+			require.NoError(t, l.Extend(t.Context(), ttl))
+			refused(t, redlock.ErrTaken, r, []string{"a"}, ttl)
+			require.NoError(t, l.Unlock(t.Context()))
+			_, others := readers.Take()
+			assert.Zero(t, others)
+		}, opts...)
 	}
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		nodes, readers := testkit.ReadBy(c)
@@ -195,39 +191,36 @@ func TestAloneConnectionThatBreaksBetweenCalls(t *testing.T) {
 }
 
 func TestAloneCallerAndClose(t *testing.T) {
-	t.Run("in the middle", func(t *testing.T) {
-		withAlone(t, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock, _ *testkit.Readers) {
-			require.NoError(t, c.Slow(10*time.Millisecond, 10*time.Millisecond))
-			began := time.Now()
-			failed := meanwhile(func() error { return lockError(r.TryLock(context.Background(), []string{"a"}, ttl)) })
-			time.Sleep(5 * time.Millisecond)
-			closed := meanwhile(func() error { return r.Close(context.Background()) })
-			require.ErrorIs(t, <-failed, redlock.ErrClosed)
-			assert.Equal(t, 5*time.Millisecond, time.Since(began), "the call ended at once")
-			require.NoError(t, <-closed)
-			requireReleased(t, c)
-			assert.Zero(t, c.Nodes[0].Proxy().Conns())
-		})
+	// In the middle.
+	withAlone(t, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock, _ *testkit.Readers) {
+		require.NoError(t, c.Slow(10*time.Millisecond, 10*time.Millisecond))
+		began := time.Now()
+		failed := meanwhile(func() error { return lockError(r.TryLock(context.Background(), []string{"a"}, ttl)) })
+		time.Sleep(5 * time.Millisecond)
+		closed := meanwhile(func() error { return r.Close(context.Background()) })
+		require.ErrorIs(t, <-failed, redlock.ErrClosed)
+		assert.Equal(t, 5*time.Millisecond, time.Since(began), "the call ended at once")
+		require.NoError(t, <-closed)
+		requireReleased(t, c)
+		assert.Zero(t, c.Nodes[0].Proxy().Conns())
 	})
-	t.Run("at rest", func(t *testing.T) {
-		withAlone(t, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock, _ *testkit.Readers) {
-			assert.Zero(t, took(func() { require.NoError(t, r.Close(t.Context())) }))
-			synctest.Wait()
-			assert.Zero(t, c.Nodes[0].Proxy().Conns())
-		})
+	// At rest.
+	withAlone(t, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock, _ *testkit.Readers) {
+		assert.Zero(t, took(func() { require.NoError(t, r.Close(t.Context())) }))
+		synctest.Wait()
+		assert.Zero(t, c.Nodes[0].Proxy().Conns())
 	})
-	t.Run("on a node that hangs", func(t *testing.T) {
-		withAlone(t, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock, _ *testkit.Readers) {
-			l := tryLock(t, r, []string{"a"}, ttl)
-			require.NoError(t, c.Nodes[0].Hang())
-			began := time.Now()
-			go func() { _ = l.Unlock(context.Background()) }()
-			synctest.Wait()
-			require.NoError(t, r.Close(context.Background()))
-			assert.LessOrEqual(t, time.Since(began), 2*time.Second)
-			synctest.Wait()
-			assert.Zero(t, r.Stats().Nodes[0].Backlog)
-		})
+	// On a node that hangs.
+	withAlone(t, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock, _ *testkit.Readers) {
+		l := tryLock(t, r, []string{"a"}, ttl)
+		require.NoError(t, c.Nodes[0].Hang())
+		began := time.Now()
+		go func() { _ = l.Unlock(context.Background()) }()
+		synctest.Wait()
+		require.NoError(t, r.Close(context.Background()))
+		assert.LessOrEqual(t, time.Since(began), 2*time.Second)
+		synctest.Wait()
+		assert.Zero(t, r.Stats().Nodes[0].Backlog)
 	})
 }
 

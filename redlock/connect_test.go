@@ -20,9 +20,8 @@ import (
 	"github.com/seed6c881748/redlock/test/testkit"
 )
 
-// farNodes returns the nodes of a cluster with a round trip to them, which making a
-// connection takes, too, and one more for each of three exchanges (TLS, AUTH) before the
-// handshake.
+// farNodes returns the nodes of a cluster with a round trip to them, which making a connection takes, too, and one more
+// for each of three exchanges (TLS, AUTH) before the handshake.
 func farNodes(t *testing.T, c *testcluster.Cluster, trip time.Duration) []redlock.Node {
 	t.Helper()
 	nodes := make([]redlock.Node, len(c.Nodes))
@@ -38,35 +37,25 @@ func farNodes(t *testing.T, c *testcluster.Cluster, trip time.Duration) []redloc
 
 // By the first call, and by one after connections have broken, as they are made again then.
 func TestConnectingIsWaitedForByTheFirstLock(t *testing.T) {
-	calls := map[string]func(t *testing.T, r *redlock.Redlock) error{
-		"TryLock": func(t *testing.T, r *redlock.Redlock) error {
-			l, err := r.TryLock(t.Context(), []string{"a"}, ttl)
-			if err == nil {
-				assert.Greater(t, time.Until(l.Until()), ttl*98/100, "the wait has used up no validity")
-				err = l.Unlock(t.Context())
-			}
-			return err
-		},
-		"Inspect": func(t *testing.T, r *redlock.Redlock) error {
-			in, err := r.Inspect(t.Context(), "a")
-			for _, n := range in.Nodes {
-				err = errors.Join(err, n.Err)
-			}
-			return err
-		},
-	}
-	for name, call := range calls {
-		for _, trip := range []time.Duration{80 * time.Millisecond, time.Millisecond} {
-			inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-				r := newOver(t, farNodes(t, c, trip))
-				require.NoError(t, call(t, r), "%s, round trip %v", name, trip)
+	for _, trip := range []time.Duration{80 * time.Millisecond, time.Millisecond} {
+		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+			r := newOver(t, farNodes(t, c, trip))
+			l := tryLock(t, r, []string{"a"}, ttl)
+			assert.Greater(t, time.Until(l.Until()), ttl*98/100, "the wait has used up no validity")
+			require.NoError(t, l.Unlock(t.Context()))
+			for _, call := range []func(){
+				func() { cycle(t, r, "a", ttl) },
+				func() {
+					in, err := r.Inspect(t.Context(), "a")
+					require.NoError(t, errors.Join(err, in.Nodes[0].Err, in.Nodes[1].Err, in.Nodes[2].Err))
+				},
+			} {
 				time.Sleep(time.Second)
 				c.Reset()
 				synctest.Wait()
-				require.NoError(t, call(t, r), "%s after a break, round trip %v", name, trip)
-				time.Sleep(time.Second)
-			})
-		}
+				call()
+			}
+		})
 	}
 }
 
@@ -127,8 +116,7 @@ func TestConnectTimeoutOfZeroDoesNotWait(t *testing.T) {
 	})
 }
 
-// Connecting takes one round trip besides those of the network and of TLS: the login and the
-// scripts go together.
+// Connecting takes one round trip besides those of the network and of TLS: the login and the scripts go together.
 func TestConnectHandshakeTakesOneRoundTrip(t *testing.T) {
 	const trip = 100 * time.Millisecond
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
@@ -222,32 +210,12 @@ func TestConnectTakesNoHintForAWrongServer(t *testing.T) {
 				}
 			}))
 		}
-		l := lockOnAll(t, r, []string{"a"}, time.Hour)
+		lockOnAll(t, r, []string{"a"}, time.Hour)
 		synctest.Wait()
-		for _, n := range c.Nodes {
-			require.NoError(t, n.OnCommand(nil))
-			require.NoError(t, n.SetError(""))
-		}
 		for _, s := range r.Stats().Nodes {
 			require.True(t, s.Up)
 		}
-		require.NoError(t, l.Unlock(t.Context()))
 	})
-}
-
-// A caller that has no patience, or no time, harms nobody else.
-func TestConnectionIsNotFailedByOneCallersShortTimeout(t *testing.T) {
-	for life, opts := range map[time.Duration][]redlock.Option{
-		ttl: {redlock.WithNodeTimeout(time.Millisecond)}, 5 * time.Millisecond: nil,
-	} {
-		withWarm(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
-			require.NoError(t, c.Slow(10*time.Millisecond, 10*time.Millisecond))
-			short := meanwhile(func() error { return lockError(r.TryLock(t.Context(), []string{"x"}, life, opts...)) })
-			time.Sleep(15 * time.Millisecond)
-			cycle(t, r, "a", ttl)
-			require.ErrorIs(t, <-short, redlock.ErrNoQuorum)
-		})
-	}
 }
 
 func TestConnectionThatIsIdleIsKeptAlive(t *testing.T) {
@@ -256,13 +224,6 @@ func TestConnectionThatIsIdleIsKeptAlive(t *testing.T) {
 		time.Sleep(10 * time.Minute)
 		assert.InDelta(t, 40, pings.Load(), 2)
 		assert.Equal(t, int64(1), r.Stats().Nodes[0].Connects)
-		// A black hole is noticed although nobody asks for anything.
-		c.Nodes[0].Proxy().BlackHole(true)
-		time.Sleep(time.Minute)
-		assert.False(t, r.Stats().Nodes[0].Up)
-		c.Nodes[0].Proxy().BlackHole(false)
-		time.Sleep(3 * time.Second)
-		assert.True(t, r.Stats().Nodes[0].Up)
 		// One that has served an answer and breaks is made again at once.
 		for range 3 {
 			cycle(t, r, "a", ttl)

@@ -171,13 +171,8 @@ func ExampleRedlock_Stats() {
 
 // New nodes are in quarantine. An operator who knows that no lock was held on them ends it.
 func ExampleRedlock_Admit() {
-	r, err := redlock.New(nodes,
-		redlock.WithPrefix("admitted:"), redlock.WithQuarantine(time.Minute), redlock.WithNodeTimeout(2*time.Second))
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer r.Close(ctx)
-	_, err = r.TryLock(ctx, []string{"a"}, 10*time.Second)
+	r := cluster.NewRedlock(redlock.WithPrefix("admitted:"), redlock.WithQuarantine(time.Minute))
+	_, err := r.TryLock(ctx, []string{"a"}, 10*time.Second)
 	fmt.Println(errors.Is(err, redlock.ErrNoQuorum))
 
 	fmt.Println(r.Admit(ctx, "node1", "node2", "node3", "node4", "node5"))
@@ -192,24 +187,13 @@ func ExampleRedlock_Admit() {
 
 // What each node said.
 func ExampleQuorumError() {
-	cluster.StopMajority() // Three of five nodes are down.
-	defer cluster.Recover()
+	defer cluster.Take("votes", time.Minute)()
 
 	_, err := r.TryLock(ctx, []string{"votes"}, 10*time.Second)
 	if failed := (*redlock.QuorumError)(nil); errors.As(err, &failed) {
-		fmt.Println(errors.Is(err, redlock.ErrNoQuorum), failed.Op, failed.Need)
-		for _, vote := range failed.Votes {
-			if vote.Err == nil || errors.Is(vote.Err, redlock.ErrPending) {
-				continue // A yes, or an answer that was not waited for.
-			}
-			fmt.Println(vote.Node, "did not answer") // vote.Err says why.
-		}
+		fmt.Println(failed.Op, failed.Need, len(failed.Votes)) // Err in a vote says why it is no yes.
 	}
-	// Output:
-	// true lock 3
-	// node1 did not answer
-	// node2 did not answer
-	// node3 did not answer
+	// Output: lock 3 5
 }
 
 // When to come back, for a Retry-After header or a queue.
@@ -264,4 +248,210 @@ func ExampleRedlock_RecentEvents() {
 	last := events[len(events)-1]
 	fmt.Println(last.Kind, last.Resources, errors.Is(last.Err, redlock.ErrLost))
 	// Output: released [forgotten] true
+}
+
+// Each lock has a larger number than those before. The resource refuses smaller ones.
+func ExampleWithFencing() {
+	first := locked(r, "file:1", redlock.WithFencing())
+	_ = first.Unlock(ctx)
+
+	second := locked(other, "file:1", redlock.WithFencing())
+	defer second.Unlock(ctx)
+	fmt.Println(second.Fence() > first.Fence())
+	// Output: true
+}
+
+// Each write takes the number along, and is not done if a later holder has written:
+//
+//	UPDATE accounts SET balance = $1, fence = $2 WHERE id = $3 AND fence <= $2
+func ExampleLock_Fence() {
+	lock := locked(r, "account:10", redlock.WithFencing())
+	defer lock.Unlock(ctx)
+
+	fmt.Println(lock.Fence() > 0) // For $2.
+	// Output: true
+}
+
+// Nodes remember the numbers for longer than any holder may be suspended.
+func ExampleWithFenceLife() {
+	r := cluster.NewRedlock(redlock.WithFencing(), redlock.WithFenceLife(365*24*time.Hour))
+	lock := locked(r, "file:2")
+	defer lock.Unlock(ctx)
+	fmt.Println(lock.Fence() > 0)
+	// Output: true
+}
+
+// A resource in this process: holders that come too late are kept away.
+func ExampleGuard_Do() {
+	var file redlock.Guard
+	write := func(fence int64, text string) error {
+		return file.Do(fence, func() error {
+			fmt.Println("written:", text)
+			return nil
+		})
+	}
+	fmt.Println(write(33, "by the first holder"))
+	fmt.Println(write(34, "by the second one"))
+	fmt.Println(errors.Is(write(33, "by the first, which was suspended"), redlock.ErrFenced))
+	// Output:
+	// written: by the first holder
+	// <nil>
+	// written: by the second one
+	// <nil>
+	// true
+}
+
+// A guard that goes on where that of an earlier process ended.
+func ExampleNewGuard() {
+	file := redlock.NewGuard(34) // As stored with the file.
+	err := file.Do(33, func() error { panic("not called") })
+	fmt.Println(errors.Is(err, redlock.ErrFenced))
+	// Output: true
+}
+
+// What to store with the resource, for NewGuard.
+func ExampleGuard_Seen() {
+	var file redlock.Guard
+	_ = file.Do(33, func() error { return nil })
+	_ = file.Do(34, func() error { return nil })
+	fmt.Println(file.Seen())
+	// Output: 34
+}
+
+// Do waits for the lock, extends it while the function runs, and releases it.
+func ExampleRedlock_Do() {
+	err := r.Do(ctx, []string{"report:1"}, 10*time.Second, func(ctx context.Context, _ *redlock.Lock) error {
+		fmt.Println("writing the report")
+		return ctx.Err() // Or what is called with ctx.
+	})
+	fmt.Println(err)
+	// Output:
+	// writing the report
+	// <nil>
+}
+
+// A lock that was got in another way than by Redlock.Do. It is released in the end.
+func ExampleLock_Do() {
+	lock := locked(r, "report:4")
+	err := lock.Do(ctx, func(ctx context.Context, _ *redlock.Lock) error {
+		fmt.Println("writing the report")
+		return ctx.Err() // Or what is called with ctx.
+	})
+	fmt.Println(err, lock.Err())
+	// Output:
+	// writing the report
+	// <nil> redlock: lock lost
+}
+
+// A lock that is kept for as long as something runs, such as the lead among several processes.
+func ExampleLock_KeepAlive() {
+	lock := locked(r, "leader")
+	term := lock.KeepAlive(ctx)
+	fmt.Println("leading:", term.Err() == nil)
+
+	_ = lock.Unlock(ctx) // Always: it ends the extensions, and lets others in at once.
+	<-term.Done()
+	fmt.Println(context.Cause(term))
+	// Output:
+	// leading: true
+	// context canceled
+}
+
+// What is called within Do finds the lock in its context.
+func ExampleFromContext() {
+	save := func(ctx context.Context) error {
+		lock, ok := redlock.FromContext(ctx)
+		if !ok || lock.Err() != nil {
+			return errors.New("not without the lock")
+		}
+		fmt.Println("saved")
+		return nil
+	}
+	err := r.Do(ctx, []string{"account:8"}, 10*time.Second,
+		func(ctx context.Context, _ *redlock.Lock) error { return save(ctx) })
+	fmt.Println(err, save(ctx))
+	// Output:
+	// saved
+	// <nil> not without the lock
+}
+
+// A worker that could go on for ever makes room for the next one when somebody waits.
+func ExampleLock_Wanted() {
+	lock := locked(r, "console")
+	next := make(chan error)
+	go func() {
+		_, lockErr := r.Lock(ctx, []string{"console"}, 10*time.Second)
+		next <- lockErr
+	}()
+	err := lock.Do(ctx, func(ctx context.Context, lock *redlock.Lock) error {
+		select {
+		case <-lock.Wanted():
+			fmt.Println("somebody waits")
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	})
+	fmt.Println(err, <-next)
+	// Output:
+	// somebody waits
+	// <nil> <nil>
+}
+
+// Work that hangs does not keep the lock for ever.
+func ExampleWithMaxHold() {
+	err := r.Do(ctx, []string{"import"}, 10*time.Second, func(ctx context.Context, _ *redlock.Lock) error {
+		<-ctx.Done()
+		return context.Cause(ctx)
+	}, redlock.WithMaxHold(50*time.Millisecond))
+	fmt.Println(errors.Is(err, redlock.ErrMaxHold))
+	// Output: true
+}
+
+// Work that takes a moment to stop is told so early, when the nodes do not answer.
+func ExampleWithStopTime() {
+	err := r.Do(ctx, []string{"shard:7"}, time.Second, func(ctx context.Context, lock *redlock.Lock) error {
+		cluster.StopMajority()
+		<-ctx.Done()
+		fmt.Println("still held:", lock.Err() == nil, time.Until(lock.Until()) > 100*time.Millisecond)
+		return context.Cause(ctx)
+	}, redlock.WithStopTime(500*time.Millisecond))
+	cluster.Recover()
+	fmt.Println(errors.Is(err, redlock.ErrStopTime))
+	// Output:
+	// still held: true true
+	// true
+}
+
+// A job that has failed may be tried again before its minute is over.
+func ExampleWithReleaseOnError() {
+	fails := func(context.Context, *redlock.Lock) error { return errors.New("no mail server") }
+	opts := []redlock.Option{redlock.WithMinHold(time.Minute), redlock.WithReleaseOnError()}
+	fmt.Println(r.Do(ctx, []string{"mail:11h"}, time.Minute, fails, opts...))
+	again, err := other.TryLock(ctx, []string{"mail:11h"}, time.Minute)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("it is free:", again.Unlock(ctx) == nil)
+	// Output:
+	// no mail server
+	// it is free: true
+}
+
+// A job that several machines start at about the same time, and one is to run.
+func ExampleWithMinHold() {
+	hourly := func(r *redlock.Redlock) error {
+		lock, err := r.TryLock(ctx, []string{"mail:10h"}, time.Minute, redlock.WithMinHold(time.Minute))
+		if err != nil {
+			return err
+		}
+		fmt.Println("sent")
+		return lock.Unlock(ctx) // The nodes keep it for the rest of the minute.
+	}
+	fmt.Println(hourly(r))
+	fmt.Println(errors.Is(hourly(other), redlock.ErrTaken))
+	// Output:
+	// sent
+	// <nil>
+	// true
 }

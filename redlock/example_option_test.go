@@ -285,17 +285,13 @@ func ExampleInDatabase() {
 // Close lets releases that are on their way finish. A process that ends without it cuts them off.
 func ExampleRedlock_Close() {
 	r := cluster.NewRedlock()
-	err := r.Do(ctx, []string{"closing"}, 10*time.Second, func(context.Context, *redlock.Lock) error { return nil })
-	fmt.Println(err)
-
 	limited, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	fmt.Println(r.Close(limited))
 
-	_, err = r.TryLock(ctx, []string{"closing"}, 10*time.Second)
+	_, err := r.TryLock(ctx, []string{"closing"}, 10*time.Second)
 	fmt.Println(err)
 	// Output:
-	// <nil>
 	// <nil>
 	// redlock: lock ["closing"]: the Redlock is closed
 }

@@ -10,8 +10,7 @@ import (
 	"github.com/seed6c881748/redlock/internal/node"
 )
 
-// What package redlock_test uses of this package besides its API. A test that looks deeper is in
-// this package itself.
+// What package redlock_test uses of this package besides its API. A test that looks deeper is in this package itself.
 
 // The scripts, by which a test tells requests on the wire, or which it runs itself.
 var (

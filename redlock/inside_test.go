@@ -21,8 +21,7 @@ import (
 	"github.com/seed6c881748/redlock/internal/testcluster"
 )
 
-// These are like those of test/testkit, which tests in this package cannot import: it imports
-// this package.
+// These are like those of test/testkit, which tests in this package cannot import: it imports this package.
 
 func nodesOf(c *testcluster.Cluster) []Node {
 	nodes := make([]Node, len(c.Nodes))

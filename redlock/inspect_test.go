@@ -46,8 +46,6 @@ func TestInspectShowsWhoHoldsAResource(t *testing.T) {
 		assert.Equal(t, "x", in.Nodes[2].TokenStart)
 		assert.Negative(t, in.Nodes[2].TTL)
 		require.ErrorIs(t, in.Nodes[3].Err, redlock.ErrNodeTimeout)
-		_, err = r.Inspect(within(t, time.Millisecond), "a")
-		require.ErrorIs(t, err, context.DeadlineExceeded)
 	})
 }
 
@@ -97,8 +95,7 @@ func TestOwnerIsShownByARefusal(t *testing.T) {
 	}
 }
 
-// Where several resources are taken, the holder of the first one in sorted order is shown, with
-// its own label.
+// Where several resources are taken, the holder of the first one in sorted order is shown, with its own label.
 func TestOwnerOfTheFirstResourceIsShown(t *testing.T) {
 	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		first := tryLock(t, r, []string{"a"}, time.Second, redlock.WithOwner("first"))
