@@ -214,12 +214,14 @@ func TestErrorNamesAPortThatSpeaksSomethingElse(t *testing.T) {
 		node redlock.Node
 		want string
 	}{
-		"HTTP":            {redlock.NewNode(hostOf(web.URL)), "the port speaks HTTP"},
-		"HTTP, with TLS":  {redlock.NewNode("rediss://" + hostOf(web.URL)), "the port speaks HTTP"},
-		"HTTPS, with TLS": {redlock.NewNode("rediss://"+hostOf(secure.URL), trust), "the port does not seem to speak Redis"},
-		"plain, with TLS": {redlock.NewNode("rediss://" + plain), "not speak TLS"},
-		"SSH":             {redlock.NewNode(ssh), `the port does not speak Redis, it began with "SSH-2.0-OpenSSH_"`},
-		"hangs up":        {redlock.NewNode(closes), "the server hung up before it answered anything: it may expect TLS"},
+		"HTTP":               {redlock.NewNode(hostOf(web.URL)), "the port speaks HTTP"},
+		"HTTP, with TLS":     {redlock.NewNode("rediss://" + hostOf(web.URL)), "the port speaks HTTP"},
+		"HTTPS, with TLS":    {redlock.NewNode("rediss://"+hostOf(secure.URL), trust), "the port does not seem to speak Redis"},
+		"plain, with TLS":    {redlock.NewNode("rediss://" + plain), "not speak TLS"},
+		"SSH":                {redlock.NewNode(ssh), `the port does not speak Redis, it began with "SSH-2.0-OpenSSH_"`},
+		"hangs up":           {redlock.NewNode(closes), "the server hung up before it answered anything: it may expect TLS"},
+		"SSH, TLS in a pool": {foreign(ssh, redis.DialUseTLS(true)), "the port does not speak TLS"},
+		"says why":           {redlock.NewNode(says("-DENIED protected\r\n")), `the server said "DENIED protected" and hung up`},
 		"says why, at length": {
 			redlock.NewNode(says("-ERR \x1b[31m" + strings.Repeat("m", 500) + "\r\n")),
 			`the server said "ERR \x1b[31m` + strings.Repeat("m", 200-len("ERR \x1b[31m")) + `" and hung up`,

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"regexp"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -103,7 +104,7 @@ var largeNumber = regexp.MustCompile(`\d{6}`)
 
 func FuzzReplies(f *testing.F) {
 	for _, s := range []string{
-		"", ":1\r\n", ":1\r\n\xff:1\r\n\xff:1\r\n", ":1\r\n:1\r\n:1\r\n", ":0\r\n", ":-1\r\n", ":2\r\n", "+OK\r\n",
+		"", ":1\r\n", ":1\r\n\xff:1\r\n\xff:1\r\n", strings.Repeat(":1\r\n", 9), ":0\r\n", ":-1\r\n", ":2\r\n", "+OK\r\n",
 		"-NOSCRIPT No matching script.\r\n", "-NOSCRIPT x\r\n\xff-NOSCRIPT x\r\n\xff:1\r\n", "-ERR\r\n", "-\r\n",
 		"*2\r\n:5\r\n$3\r\nabc\r\n", "*2\r\n:-1\r\n$0\r\n\r\n", "*2\r\n$1\r\nx\r\n:1\r\n", "*0\r\n", "*-1\r\n", "$-1\r\n",
 		"*3\r\n$1\r\nx\r\n:1\r\n$1\r\ny\r\n", "$5\r\nab", "*1\r\n*1\r\n*1\r\n:1\r\n", "\r\n", "x", "\x00\x01\x02", ":99999\r\n",

@@ -48,6 +48,8 @@ func TestReadyWithNodesThatHang(t *testing.T) {
 		require.NoError(t, c.First(2).Hang())
 		r := newRedlock(t, c)
 		assert.LessOrEqual(t, took(func() { require.ErrorIs(t, r.Ready(t.Context()), redlock.ErrNoQuorum) }), redlock.DefaultConnectTimeout)
+		ctx := within(t, time.Millisecond)
+		assert.Equal(t, time.Millisecond, took(func() { require.ErrorIs(t, newRedlock(t, c).Ready(ctx), context.DeadlineExceeded) }))
 	})
 }
 
