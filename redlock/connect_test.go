@@ -116,7 +116,7 @@ func TestConnectTimeoutOfZeroDoesNotWait(t *testing.T) {
 	})
 }
 
-// Connecting takes one round trip besides those of the network and of TLS: the login and the scripts go together.
+// Besides those of the network and of TLS: the login and the scripts go together.
 func TestConnectHandshakeTakesOneRoundTrip(t *testing.T) {
 	const trip = 100 * time.Millisecond
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {

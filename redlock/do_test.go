@@ -108,7 +108,6 @@ func TestDoReports(t *testing.T) {
 			require.ErrorIs(t, err, ends)
 			require.NotErrorIs(t, err, redlock.ErrLost, "it was held to the end")
 			assert.Equal(t, ends != nil, errors.Is(err, redlock.ErrStopTime), "as the reason of the failure")
-			requireReleased(t, c)
 		}
 
 		err = do(func(ctx context.Context, l *redlock.Lock) error {
@@ -212,6 +211,13 @@ func TestDoThatEndsDuringAnExtensionTellsOfNoLoss(t *testing.T) {
 		assert.Positive(t, s.Extended)
 		assert.Empty(t, log.String())
 		assert.Empty(t, r.RecentEvents()[3:], "but that nodes are up")
+
+		l := tryLock(t, r, []string{"a"}, ttl) // An Extend of one's own hears of it. Nothing was lost, either.
+		failed := meanwhile(func() error { return l.Extend(context.Background(), time.Minute) })
+		time.Sleep(15 * time.Millisecond)
+		require.NoError(t, l.Unlock(t.Context()))
+		require.ErrorIs(t, <-failed, redlock.ErrLost)
+		assert.Zero(t, r.Stats().Lost)
 	})
 }
 

@@ -176,13 +176,11 @@ func ExampleRedlock_Admit() {
 	fmt.Println(errors.Is(err, redlock.ErrNoQuorum))
 
 	fmt.Println(r.Admit(ctx, "node1", "node2", "node3", "node4", "node5"))
-	lock := locked(r, "a")
-	defer lock.Unlock(ctx)
-	fmt.Println(lock.Resources())
+	fmt.Println(locked(r, "a").Unlock(ctx))
 	// Output:
 	// true
 	// <nil>
-	// [a]
+	// <nil>
 }
 
 // What each node said.

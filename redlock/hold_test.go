@@ -131,7 +131,6 @@ func TestHoldWithALargeDriftFactor(t *testing.T) {
 		_, ctx := kept(t, r, 10*time.Second, redlock.WithDriftFactor(0.75))
 		time.Sleep(time.Minute)
 		require.NoError(t, context.Cause(ctx), "healthy nodes")
-		assert.NotZero(t, r.Stats().Extended)
 	})
 }
 
@@ -222,9 +221,7 @@ func TestHoldWithMaxHold(t *testing.T) {
 
 		l = tryLock(t, r, []string{"a"}, 10*time.Second, redlock.WithMaxHold(time.Second)) // Over before it is kept.
 		time.Sleep(5 * time.Second)
-		until := l.Until()
 		requireEnded(t, l.KeepAlive(t.Context()), redlock.ErrMaxHold)
-		assert.Equal(t, until, l.Until(), "it is not extended")
 	})
 }
 
