@@ -27,7 +27,7 @@ import (
 
 // Whatever it is for which there is no lock, it is the one error to test for, and what it says besides stays.
 func TestErrorNotAcquired(t *testing.T) {
-	never := func(context.Context, *redlock.Lock) error { t.Error("called without the lock"); return nil }
+	never := func(context.Context, *redlock.Lock) error { t.Error("called without the lock"); return assert.AnError }
 	fail := func(ctx context.Context, t *testing.T, r *redlock.Redlock, resource string, ttl time.Duration, besides error) {
 		t.Helper()
 		_, err := r.Lock(ctx, []string{resource}, ttl, redlock.WithRetryCount(1))
