@@ -218,6 +218,21 @@ func TestConnectTakesNoHintForAWrongServer(t *testing.T) {
 	})
 }
 
+// A caller that has no patience, or no time, harms nobody else.
+func TestConnectionIsNotFailedByOneCallersShortTimeout(t *testing.T) {
+	for life, opts := range map[time.Duration][]redlock.Option{
+		ttl: {redlock.WithNodeTimeout(time.Millisecond)}, 5 * time.Millisecond: nil,
+	} {
+		withWarm(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
+			require.NoError(t, c.Slow(10*time.Millisecond, 10*time.Millisecond))
+			short := meanwhile(func() error { return lockError(r.TryLock(t.Context(), []string{"x"}, life, opts...)) })
+			time.Sleep(15 * time.Millisecond)
+			cycle(t, r, "a", ttl)
+			require.ErrorIs(t, <-short, redlock.ErrNoQuorum)
+		})
+	}
+}
+
 func TestConnectionThatIsIdleIsKeptAlive(t *testing.T) {
 	withWarm(t, 1, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		pings := countCommands(t, "PING", c.Nodes[0])
