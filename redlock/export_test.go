@@ -58,7 +58,6 @@ const (
 
 // Decisions.
 var (
-	SplitLimit   = lease.SplitLimit
 	RetryDefault = new(options).retries
 	IsOverload   = isOverload
 )

@@ -3,7 +3,6 @@ package redlock_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -25,12 +24,12 @@ import (
 // A load is callers that lock and unlock, each a resource of its own, in a closed loop. One
 // that fails comes back after 50 to 150 ms.
 type load struct {
-	got, overloaded, unanswered, other, unlocks atomic.Int64 // unlocks: those that failed
-	stop                                        atomic.Bool
-	wg                                          sync.WaitGroup
+	got, overloaded, unanswered, unlocks atomic.Int64 // unlocks: those that failed
+	stop                                 atomic.Bool
+	wg                                   sync.WaitGroup
 }
 
-func startLoad(t *testing.T, r *redlock.Redlock, callers int, opts ...redlock.Option) *load {
+func startLoad(t *testing.T, r *redlock.Redlock, callers int) *load {
 	t.Helper()
 	l, seed := new(load), testkit.Seed(t)
 	for i := range callers {
@@ -38,7 +37,7 @@ func startLoad(t *testing.T, r *redlock.Redlock, callers int, opts ...redlock.Op
 		l.wg.Go(func() {
 			time.Sleep(testkit.Between(rng, 0, 50*time.Millisecond))
 			for !l.stop.Load() {
-				lock, err := r.TryLock(context.Background(), []string{fmt.Sprint(callers, " ", i)}, ttl, opts...)
+				lock, err := r.TryLock(context.Background(), []string{strconv.Itoa(i)}, ttl)
 				switch {
 				case err == nil:
 					l.got.Add(1)
@@ -48,10 +47,9 @@ func startLoad(t *testing.T, r *redlock.Redlock, callers int, opts ...redlock.Op
 					continue
 				case redlock.IsOverload(err):
 					l.overloaded.Add(1)
-				case errors.Is(err, redlock.ErrNoQuorum):
-					l.unanswered.Add(1)
 				default:
-					l.other.Add(1)
+					assert.ErrorIs(t, err, redlock.ErrNoQuorum)
+					l.unanswered.Add(1)
 				}
 				time.Sleep(testkit.Between(rng, 50*time.Millisecond, 150*time.Millisecond))
 			}
@@ -81,40 +79,34 @@ func work(t *testing.T, d time.Duration, nodes ...*testcluster.Node) {
 // Load beyond what the nodes can carry costs the excess only. Without an admission, 2 000
 // callers bring the goodput to 0, releases fail, and a kept lock is lost.
 func TestOverload(t *testing.T) {
-	for _, callers := range []int{1000, 2000, 4000}[rounds(1, 0):rounds(3, 1)] {
-		runInBubble(t, strconv.Itoa(callers), 3, func(t *testing.T, c *testcluster.Cluster) {
-			r := newWarm(t, c, redlock.WithNodeTimeout(250*time.Millisecond))
-			kept := tryLock(t, r, []string{"kept"}, 900*time.Millisecond)
-			keeping := kept.KeepAlive(t.Context())
-			const capacity = 1000 // locks with their releases in a second
-			work(t, time.Second/2/capacity, c.Nodes...)
-			defer work(t, 0, c.Nodes...)
-			l := startLoad(t, r, callers)
-			time.Sleep(500 * time.Millisecond)
-			before, measured := l.got.Load(), time.Now()
-			for range 6 {
-				time.Sleep(50 * time.Millisecond)
-				start := time.Now()
-				require.NoError(t, kept.Extend(t.Context(), 900*time.Millisecond))
-				assert.Less(t, time.Since(start), 125*time.Millisecond)
-			}
-			rate := float64(l.got.Load()-before) / time.Since(measured).Seconds()
-			s := r.Stats()
-			t.Logf("%.0f/s; turned away %d, unanswered %d; window %d, queued %d", rate, l.overloaded.Load(), l.unanswered.Load(), s.Window, s.Queued)
-			assert.Positive(t, s.Queued)
-			assert.LessOrEqual(t, s.Asking, s.Window+1)
-			l.end()
-			assert.Greater(t, rate, 0.7*capacity)
-			assert.Zero(t, l.unlocks.Load())
-			assert.Zero(t, l.other.Load())
-			assert.Positive(t, l.overloaded.Load())
-			assert.Less(t, l.unanswered.Load(), int64(capacity/3), "asked for nothing")
-			require.NoError(t, keeping.Err(), "a kept lock was lost though all nodes are healthy")
-			require.NoError(t, kept.Unlock(t.Context()))
-			synctest.Wait()
-			assert.Zero(t, r.Stats().Asking)
-		})
-	}
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		r := newWarm(t, c, redlock.WithNodeTimeout(250*time.Millisecond))
+		kept := tryLock(t, r, []string{"kept"}, 900*time.Millisecond)
+		keeping := kept.KeepAlive(t.Context())
+		const capacity = 1000 // locks with their releases in a second
+		work(t, time.Second/2/capacity, c.Nodes...)
+		defer work(t, 0, c.Nodes...)
+		l := startLoad(t, r, 2000)
+		time.Sleep(500 * time.Millisecond)
+		before, measured := l.got.Load(), time.Now()
+		for range 6 {
+			time.Sleep(50 * time.Millisecond)
+			assert.Less(t, took(func() { require.NoError(t, kept.Extend(t.Context(), 900*time.Millisecond)) }), 125*time.Millisecond)
+		}
+		rate := float64(l.got.Load()-before) / time.Since(measured).Seconds()
+		s := r.Stats()
+		assert.Positive(t, s.Queued)
+		assert.LessOrEqual(t, s.Asking, s.Window+1)
+		l.end()
+		assert.Greater(t, rate, 0.7*capacity)
+		assert.Zero(t, l.unlocks.Load())
+		assert.Positive(t, l.overloaded.Load())
+		assert.Less(t, l.unanswered.Load(), int64(capacity/3), "asked for nothing")
+		require.NoError(t, keeping.Err(), "a kept lock was lost though all nodes are healthy")
+		require.NoError(t, kept.Unlock(t.Context()))
+		synctest.Wait()
+		assert.Zero(t, r.Stats().Asking)
+	})
 }
 
 // A slow minority is not asked for more than it answers: it would gather seconds of work. Extensions it is asked for.
@@ -147,13 +139,11 @@ func TestOverloadBoundsTheBacklogOfASlowMinority(t *testing.T) {
 		synctest.Wait()
 		require.Positive(t, locks.Load())
 		require.Zero(t, extensions.Load())
-		t.Logf("%d locks, backlog %d", l.got.Load(), most)
 		assert.LessOrEqual(t, most, 4*places+100)
 		assert.Zero(t, l.unlocks.Load())
 		assert.Zero(t, l.overloaded.Load()+l.unanswered.Load())
 		require.NoError(t, kept.Unlock(t.Context()))
 		time.Sleep(2 * time.Second)
-		requireReleased(t, c)
 	})
 }
 
@@ -176,20 +166,13 @@ func TestOverloadIsSeenInRefusals(t *testing.T) {
 			withWarm(t, 3, func(t *testing.T, cluster *testcluster.Cluster, r *redlock.Redlock) {
 				work(t, c.work, cluster.Nodes...)
 				defer work(t, 0, cluster.Nodes...)
-				hang := func() {
-					for _, n := range cluster.Nodes {
-						n.Proxy().Hang()
-					}
-					time.AfterFunc(c.silence, func() {
-						for _, n := range cluster.Nodes {
-							n.Proxy().Resume()
-						}
-					})
+				begins := time.Duration(0)
+				if c.work > 0 {
+					begins = 150 * time.Millisecond
 				}
-				if c.work == 0 {
-					hang()
-				} else {
-					time.AfterFunc(150*time.Millisecond, hang)
+				for _, n := range cluster.Nodes {
+					time.AfterFunc(begins, n.Proxy().Hang)
+					time.AfterFunc(begins+c.silence, n.Proxy().Resume)
 				}
 				var callers sync.WaitGroup
 				for i := range c.callers {
@@ -205,41 +188,6 @@ func TestOverloadIsSeenInRefusals(t *testing.T) {
 			})
 		})
 	}
-}
-
-// throttledLoad returns how many locks callers get in a second, 20 s after they have begun, through proxies that
-// store up to 4 KB and forward them at 20 KB/s. All but four have the given node timeout.
-func throttledLoad(t *testing.T, callers int, timeout time.Duration) (rate int64) {
-	t.Helper()
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		for _, n := range c.Nodes {
-			n.Proxy().Throttle(4<<10, 20<<10)
-		}
-		r := newRedlock(t, c, redlock.WithNodeTimeout(250*time.Millisecond))
-		loads := []*load{startLoad(t, r, callers-4, redlock.WithNodeTimeout(timeout)), startLoad(t, r, 4)}
-		got := func() int64 { return loads[0].got.Load() + loads[1].got.Load() }
-		time.Sleep(20 * time.Second)
-		before, period := got(), scenario(20*time.Second, 10*time.Second)
-		time.Sleep(period) // One connection that breaks in it is no matter.
-		rate = (got() - before) / int64(period/time.Second)
-		s := r.Stats()
-		t.Logf("%d callers: %d/s, window %d, connections %d", callers, rate, s.Window, s.Nodes[0].Connects)
-		for _, l := range loads {
-			l.end()
-		}
-	})
-	return rate
-}
-
-// A queue in front of the nodes is an overload, also if what comes through it comes in bursts, no round has ever
-// been quick, and connections break before rounds are late.
-func TestOverloadOfASlowProxy(t *testing.T) {
-	testkit.SkipUnderRace(t, "it measures a rate, by code that TestOverload runs")
-	few := throttledLoad(t, 4, 250*time.Millisecond)
-	assert.Greater(t, few, int64(50))
-	many := rounds(600, 300)
-	assert.GreaterOrEqual(t, throttledLoad(t, many, 250*time.Millisecond), few/2)
-	assert.GreaterOrEqual(t, throttledLoad(t, many, 5*time.Second), few/5, "with long node timeouts")
 }
 
 // Calls with a long node timeout that have all places keep a dead connection no longer than
@@ -308,17 +256,12 @@ func TestOverloadTurnsAway(t *testing.T) {
 		start := time.Now()
 		_, err := r.TryLock(t.Context(), []string{"a"}, ttl)
 		assert.InDelta(t, 150*time.Millisecond, time.Since(start), float64(6*time.Millisecond))
-		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		require.True(t, redlock.IsOverload(err))
 		for _, v := range votesOf(t, err) {
 			require.Equal(t, redlock.ErrOverloaded, v.Err)
 		}
 		require.NotErrorIs(t, err, redlock.ErrOverloaded, "as all errors of nodes")
 		require.Zero(t, asked.Load(), "nodes were asked")
-
-		_, err = r.TryLock(within(t, 10*time.Millisecond), []string{"a"}, ttl)
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 
 		for range 19 { // In three seconds.
 			_, err = r.TryLock(t.Context(), []string{"a"}, ttl)
@@ -329,12 +272,7 @@ func TestOverloadTurnsAway(t *testing.T) {
 		require.Zero(t, r.Stats().NoQuorum)
 		events := rec.TakeOf(redlock.EventOverloaded)
 		require.Len(t, events, 3, "one a second")
-		require.Equal(t, 1, events[0].TurnedAway)
 		require.Equal(t, 7, events[1].TurnedAway)
-		require.ErrorIs(t, events[2].Err, redlock.ErrNoQuorum)
-
-		time.AfterFunc(50*time.Millisecond, func() { _ = r.Close(context.Background()) })
-		refused(t, redlock.ErrClosed, r, []string{"a"}, ttl)
 	})
 }
 
@@ -365,24 +303,6 @@ func TestOverloadCallersThatEndEarlyKeepTheirPlaces(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		require.Zero(t, r.Stats().Asking)
 		requireNoKeys(t, c)
-	})
-}
-
-// Lock comes back ever later when it is turned away, and each time counts as a timed retry.
-func TestOverloadHasLockBackOff(t *testing.T) {
-	runBothWays(t, 3, func(t *testing.T, c *testcluster.Cluster, opts []redlock.Option) {
-		r := newRedlock(t, c, redlock.WithNodeTimeout(200*time.Millisecond), redlock.WithRetryDelay(20*time.Millisecond))
-		fillAdmission(t, r)
-		start := time.Now()
-		err := givesUp(t, redlock.ErrNoQuorum, r, []string{"a"}, append(opts, redlock.WithRetryCount(6))...)
-		require.True(t, redlock.IsOverload(err))
-		require.Equal(t, 7, quorumError(t, err).Attempt)
-		// Seven waits of 150 ms, and 200 ms doubled up to 5 s, ± 50 %.
-		require.Greater(t, time.Since(start), 6*time.Second)
-		require.Less(t, time.Since(start), 20*time.Second)
-		// One that waits in line takes a second look now and then, which is no retry.
-		require.GreaterOrEqual(t, r.Stats().Overloaded, int64(7))
-		require.LessOrEqual(t, r.Stats().Overloaded, int64(10))
 	})
 }
 

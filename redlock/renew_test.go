@@ -2,7 +2,6 @@ package redlock_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -17,106 +16,6 @@ import (
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/redlock"
 )
-
-// Each connection is made anew each second, while locks are taken, extended and released as fast as it goes.
-func TestConnectionAgeUnderLoad(t *testing.T) {
-	for name, opts := range map[string][]redlock.Option{
-		"plain": nil, "fences": {redlock.WithFencing()}, "min hold": {redlock.WithMinHold(20 * time.Millisecond)},
-		"quarantine": {redlock.WithQuarantine(time.Minute)},
-	} {
-		for kind, nodes := range map[string]func(c *testcluster.Cluster) []redlock.Node{"pools": nodesOf, "dialers": dialersOf} {
-			if testing.Short() && kind == "pools" && opts != nil {
-				continue
-			}
-			runInBubble(t, name+", "+kind, 3, func(t *testing.T, c *testcluster.Cluster) {
-				require.NoError(t, c.Slow(time.Millisecond, 5*time.Millisecond))
-				var rec recorder
-				r := newOver(t, nodes(c), append(opts, redlock.WithConnectionAge(time.Second), redlock.WithHook(rec.Hook))...)
-				if name == "quarantine" {
-					for _, n := range c.Nodes {
-						require.NoError(t, r.Admit(t.Context(), n.Name()))
-					}
-				}
-				end := time.Now().Add(scenario(time.Minute, 3*time.Second))
-				var callers sync.WaitGroup
-				for i := range 5 {
-					callers.Go(func() {
-						for fence := int64(0); time.Now().Before(end); {
-							l, err := r.TryLock(t.Context(), []string{fmt.Sprint("r", i)}, ttl)
-							if assert.NoError(t, err) {
-								assert.NoError(t, l.Extend(t.Context(), ttl))
-								assert.True(t, fence == 0 || l.Fence() > fence)
-								fence = l.Fence()
-								assert.NoError(t, l.Unlock(t.Context()))
-							}
-							time.Sleep(time.Duration(i)*scenario(time.Millisecond, 10*time.Millisecond) + scenario(0, 2*time.Millisecond))
-							if name == "min hold" {
-								time.Sleep(50 * time.Millisecond)
-							}
-						}
-					})
-				}
-				callers.Wait()
-				time.Sleep(100 * time.Millisecond)
-				for _, n := range r.Stats().Nodes {
-					assert.Greater(t, n.Connects, int64(scenario(time.Minute, 3*time.Second)/time.Second*9/10))
-					assert.Zero(t, n.Unknown)
-				}
-				time.Sleep(ttl)
-				requireNoKeys(t, c)
-				ups := rec.TakeOf(redlock.EventNodeUp)
-				assert.Len(t, ups, 3, "nothing is told of a change")
-				assert.Empty(t, rec.TakeOf(redlock.EventNodeDown))
-				require.NoError(t, r.Close(t.Context()))
-				synctest.Wait()
-				for _, n := range c.Nodes {
-					assert.Zero(t, n.Proxy().Conns())
-				}
-			})
-		}
-	}
-}
-
-// dialersOf returns the nodes of a cluster with addresses instead of pools.
-func dialersOf(c *testcluster.Cluster) []redlock.Node {
-	nodes := nodesOf(c)
-	for i, n := range c.Nodes {
-		nodes[i].Pool = dialerOf(n)
-	}
-	return nodes
-}
-
-// The last of three names leads to another server, and the old one lives. With a pool that has kept a connection to
-// the old one, too.
-func TestConnectionAgeFollowsAName(t *testing.T) {
-	for _, kept := range []int{0, 3} {
-		runInBubble(t, fmt.Sprint(kept, " idle"), 4, func(t *testing.T, c *testcluster.Cluster) {
-			var moved atomic.Bool
-			nodes := nodesOf(c)[:3]
-			name := movable(&moved, c.Nodes[2], c.Nodes[3])
-			if kept > 0 {
-				nodes[2].Pool = keeping(t, name, kept)
-			} else {
-				nodes[2].Pool = name
-			}
-			var rec recorder
-			r := newOver(t, nodes, redlock.WithConnectionAge(30*time.Second), redlock.WithHook(rec.Hook))
-			w := newOver(t, nodes[:2])
-			require.NotNil(t, w)
-			l := lockOnAll(t, r, []string{"held"}, time.Minute)
-			moved.Store(true)
-			time.Sleep(30 * time.Second)
-			require.NoError(t, l.Extend(t.Context(), time.Minute))
-			synctest.Wait()
-			assert.Equal(t, l.Token(), keys(t, c.Nodes[3])["held"].Value, "it was repaired there")
-			require.NoError(t, l.Unlock(t.Context()))
-			cycle(t, r, "a", ttl)
-			assert.EqualValues(t, 2, r.Stats().Nodes[2].Connects)
-			assert.Empty(t, rec.TakeOf(redlock.EventNodeDown))
-			time.Sleep(time.Hour)
-		})
-	}
-}
 
 // keeping returns a pool that has kept so many connections.
 func keeping(t *testing.T, from redlock.Pool, idle int) redlock.Pool {
@@ -136,52 +35,27 @@ func keeping(t *testing.T, from redlock.Pool, idle int) redlock.Pool {
 
 // Whatever is wrong with the second connection, the first goes on, and it is tried with a backoff.
 func TestConnectionAgeKeepsTheOldOne(t *testing.T) {
-	const msg = "ERR max number of clients reached"
-	for name, spoil := range map[string]func(ctx context.Context, n *testcluster.Node) (redis.Conn, error){
-		"refused": func(context.Context, *testcluster.Node) (redis.Conn, error) { return nil, errors.New(msg) },
-		"hanging": func(ctx context.Context, _ *testcluster.Node) (redis.Conn, error) {
-			<-ctx.Done()
-			return nil, ctx.Err()
-		},
-		"panics": func(context.Context, *testcluster.Node) (redis.Conn, error) { panic(msg) },
-		"silent": func(ctx context.Context, _ *testcluster.Node) (redis.Conn, error) {
-			client, _ := testcluster.Pipe()
-			return redis.NewConn(client, 0, 0), nil
-		},
-	} {
-		runInBubble(t, name, 3, func(t *testing.T, c *testcluster.Cluster) {
-			var spoilt atomic.Bool
-			nodes := nodesOf(c)
-			for i, n := range c.Nodes {
-				nodes[i].Pool = redlock.PoolFunc(func(ctx context.Context) (redis.Conn, error) {
-					if spoilt.Load() {
-						return spoil(ctx, n)
-					}
-					return n.Conn(ctx)
-				})
-			}
-			var rec recorder
-			r := newOver(t, nodes, redlock.WithConnectionAge(10*time.Second), redlock.WithHook(rec.Hook))
-			warm(t, r)
-			l := lockOnAll(t, r, []string{"held"}, time.Hour)
-			spoilt.Store(true)
-			for start := time.Now(); time.Since(start) < 10*time.Minute; time.Sleep(scenario(300*time.Millisecond, 3*time.Second)) {
-				cycle(t, r, "a", ttl)
-			}
-			for _, n := range r.Stats().Nodes {
-				assert.True(t, n.Up)
-				assert.Less(t, n.Connects, int64(50), "with a backoff")
-				assert.Greater(t, n.Connects, int64(15), "and never given up")
-			}
-			assert.Len(t, rec.TakeOf(redlock.EventNodeUp), 3)
-			assert.Empty(t, rec.TakeOf(redlock.EventNodeDown))
-			before := connects(r)
-			spoilt.Store(false)
-			time.Sleep(time.Minute)
-			assert.GreaterOrEqual(t, connects(r), before+3)
-			require.NoError(t, l.Unlock(t.Context()))
-		})
-	}
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		var spoilt atomic.Bool
+		r, rec := overSpentPools(t, c, &spoilt, redlock.WithConnectionAge(10*time.Second))
+		l := lockOnAll(t, r, []string{"held"}, time.Hour)
+		spoilt.Store(true)
+		for start := time.Now(); time.Since(start) < 10*time.Minute; time.Sleep(3 * time.Second) {
+			cycle(t, r, "a", ttl)
+		}
+		for _, n := range r.Stats().Nodes {
+			assert.True(t, n.Up)
+			assert.Less(t, n.Connects, int64(50), "with a backoff")
+			assert.Greater(t, n.Connects, int64(15), "and never given up")
+		}
+		assert.Len(t, rec.TakeOf(redlock.EventNodeUp), 3)
+		assert.Empty(t, rec.TakeOf(redlock.EventNodeDown))
+		before := connects(r)
+		spoilt.Store(false)
+		time.Sleep(time.Minute)
+		assert.GreaterOrEqual(t, connects(r), before+3)
+		require.NoError(t, l.Unlock(t.Context()))
+	})
 }
 
 // A pool that has one connection, or all of whose calls hang, is left in peace.
@@ -236,31 +110,6 @@ func TestConnectionAgeKeepsToMaxActive(t *testing.T) {
 		require.NoError(t, r.Close(t.Context()))
 		assert.Zero(t, p.ActiveCount())
 	})
-}
-
-// Close comes at every moment of a change that takes long: while it dials, waits and has just changed.
-func TestConnectionAgeAndClose(t *testing.T) {
-	const trip = 40 * time.Millisecond
-	for at := time.Duration(0); at <= 8*trip; at += scenario(trip/4, trip) {
-		runInBubble(t, at.String(), 3, func(t *testing.T, c *testcluster.Cluster) {
-			nodes := farNodes(t, c, trip)
-			r := newOver(t, nodes, redlock.WithConnectionAge(0))
-			warm(t, r)
-			time.Sleep(time.Second)
-			l := lockOnAll(t, r, []string{"a"}, time.Hour)
-			redlock.NodesIn(r)[0].LookAgain()
-			time.Sleep(at)
-			go func() { _ = l.Unlock(context.Background()) }()
-			synctest.Wait()
-			assert.LessOrEqual(t, took(func() { require.NoError(t, r.Close(t.Context())) }), 3*trip)
-			requireNoKeys(t, c)
-			synctest.Wait()
-			for _, n := range c.Nodes {
-				assert.Zero(t, n.Proxy().Conns())
-			}
-			time.Sleep(time.Second) // For the pool, which ignores its context.
-		})
-	}
 }
 
 // Nothing overtakes what the old server still has to answer: a lock request that is on its way there, and its release.
@@ -325,7 +174,8 @@ func TestConnectionAgeWithAnOldServerThatIsSilent(t *testing.T) {
 func TestConnectionAgeChangesOneNodeAtATime(t *testing.T) {
 	const trip = 160 * time.Millisecond // Twice that is more than the node timeout.
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newOver(t, farNodes(t, c, trip), redlock.WithConnectionAge(0))
+		var rec recorder
+		r := newOver(t, farNodes(t, c, trip), redlock.WithConnectionAge(0), redlock.WithHook(rec.Hook))
 		warm(t, r)
 		time.Sleep(time.Second)
 		var callers sync.WaitGroup
@@ -336,6 +186,7 @@ func TestConnectionAgeChangesOneNodeAtATime(t *testing.T) {
 					time.Sleep(time.Duration(i) * 7 * time.Millisecond)
 					l, err := r.TryLock(t.Context(), []string{fmt.Sprint("r", i)}, ttl)
 					if assert.NoError(t, err) {
+						assert.NoError(t, l.Extend(t.Context(), ttl))
 						assert.NoError(t, l.Unlock(t.Context()))
 					}
 				}
@@ -351,7 +202,10 @@ func TestConnectionAgeChangesOneNodeAtATime(t *testing.T) {
 		over.Store(true)
 		callers.Wait()
 		assert.GreaterOrEqual(t, connects(r), int64(3+3*3))
+		assert.Zero(t, r.Stats().Nodes[0].Unknown)
+		assert.Empty(t, rec.TakeOf(redlock.EventNodeDown), "nothing is told of a change")
 		time.Sleep(time.Second)
+		requireNoKeys(t, c)
 	})
 }
 

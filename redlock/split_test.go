@@ -3,9 +3,9 @@ package redlock_test
 import (
 	"context"
 	"fmt"
-	"math/bits"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,77 +13,45 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed6c881748/redlock/internal/lease"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/redlock"
+	"github.com/seed6c881748/redlock/test/testkit"
 )
 
-// Clients that start at once, each with a delay of its own to every node, of which two may be dead: plain Redlock has
-// no winner in about 20 to 70 % of these rounds.
+// Clients that start at once, each with a delay of its own to every node: plain Redlock has no winner in about 20 to 70 %
+// of these rounds. While a minority hangs for longer, or is far away, one of them wins as if that minority was dead. A node
+// that is known to hang is in the state "connecting" half of the time, which requests must not wait for.
 func TestSplitVoteIsWonByOneOfSeveralThatStartTogether(t *testing.T) {
-	times := rounds(1000, 5)
-	if raceEnabled {
-		times = min(times, 100)
-	}
-	for _, nodes := range [][2]int{{3, 0}, {4, 0}, {5, 0}, {5, 2}} {
-		for _, clients := range []int{2, 3, 5} {
-			n, dead := nodes[0], nodes[1]
-			runInBubble(t, fmt.Sprintf("%d clients on %d nodes, %d dead", clients, n, dead), n, func(t *testing.T, c *testcluster.Cluster) {
-				c.SetSeed(uint64(100*clients + n))
-				rs := make([]*redlock.Redlock, clients)
-				for i := range rs {
-					rs[i] = newRedlock(t, c)
-					warm(t, rs[i])
-				}
-				require.NoError(t, c.Slow(0, 2*time.Millisecond))
-				require.NoError(t, c.First(dead).Stop())
-				time.Sleep(10 * time.Second)
-				splits := func() (n int64) {
-					for _, r := range rs {
-						n += r.Stats().Splits
-					}
-					return n
-				}
-				splittable := clients > 2 || n%2 == 0 || dead > 0 // Else one of them always has a majority.
-				for round := 0; round < times || splittable && splits() == 0 && round < 1000; round++ {
-					winner := startTogether(t, rs, fmt.Sprint("r", round))
-					if winner == nil {
-						t.Errorf("round %d: nobody won", round)
-						continue
-					}
-					require.NoError(t, winner.Unlock(t.Context()))
-					time.Sleep(100 * time.Millisecond) // Fake time: all releases have arrived.
-					for _, n := range c.Nodes[dead:] {
-						require.Empty(t, keys(t, n))
-					}
-				}
-				if splittable {
-					assert.Positive(t, splits(), "no vote was split: the test shows nothing")
-				}
-			})
-		}
-	}
-}
-
-// Where round trips are long, those that have given their votes back have to stay away for longer.
-func TestSplitVoteIsWonOverLongWays(t *testing.T) {
-	inBubble(t, 2, func(t *testing.T, c *testcluster.Cluster) {
-		require.NoError(t, c.Slow(10*time.Millisecond, 20*time.Millisecond))
-		rs := []*redlock.Redlock{newRedlock(t, c), newRedlock(t, c)}
-		for _, r := range rs {
-			warm(t, r)
-		}
-		nobody := 0
-		for round := range 150 {
-			if winner := startTogether(t, rs, fmt.Sprint("r", round)); winner == nil {
-				nobody++
-			} else {
-				require.NoError(t, winner.Unlock(t.Context()))
+	for _, test := range []struct {
+		nodes, clients int
+		minority       string
+	}{
+		{4, 2, "well"}, {5, 5, "dead"}, {3, 3, "hung"}, {5, 3, "a black hole"}, {3, 3, "50 ms away"},
+	} {
+		runInBubble(t, fmt.Sprintf("%+v", test), test.nodes, func(t *testing.T, c *testcluster.Cluster) {
+			c.SetSeed(1)
+			rng := rand.New(rand.NewPCG(1, 3))
+			rs := make([]*redlock.Redlock, test.clients)
+			for i := range rs {
+				rs[i] = newWarm(t, c)
 			}
-			time.Sleep(time.Second)
-		}
-		assert.Positive(t, rs[0].Stats().Splits)
-		assert.LessOrEqual(t, nobody, 3, "it happens once in a thousand rounds; with pauses of at most 20 ms, in 60")
-	})
+			require.NoError(t, c.Slow(0, 2*time.Millisecond))
+			ail(t, c, test.minority)
+			notice(rs)
+			splits := int64(0)
+			for round := range rounds(300, 20) {
+				time.Sleep(time.Duration(rng.IntN(2000)) * time.Millisecond) // Wherever the nodes are in their lives.
+				if winner := startTogether(t, rs, fmt.Sprint("r", round)); assert.NotNil(t, winner, "round %d: nobody won", round) {
+					require.NoError(t, winner.Unlock(t.Context()))
+				}
+			}
+			for _, r := range rs {
+				splits += r.Stats().Splits
+			}
+			assert.Positive(t, splits, "no vote was split: the test shows nothing")
+		})
+	}
 }
 
 // startTogether has all try at once and returns the lock of the one that won,
@@ -135,23 +103,11 @@ func TestSplitVoteLeavesThoseThatAreAskedAgainTheRestOfTheTime(t *testing.T) {
 		start := time.Now()
 		refused(t, redlock.ErrTaken, r, []string{"a"}, ttl)
 		assert.Equal(t, 100*time.Millisecond, time.Since(start).Round(10*time.Millisecond))
+		assert.Equal(t, 160*time.Millisecond, lease.SplitLimit(250*time.Millisecond, 20*time.Millisecond), "over longer ways")
 		assert.EqualValues(t, 1, r.Stats().Splits)
 		time.Sleep(5 * time.Second)
 		assert.Empty(t, keys(t, c.Nodes[3]))
 	})
-}
-
-func TestSplitLimit(t *testing.T) {
-	const ms = time.Millisecond
-	for _, c := range []struct{ timeout, pace, want time.Duration }{
-		{250 * ms, ms, 100 * ms},
-		{250 * ms, 20 * ms, 160 * ms},
-		{250 * ms, 100 * ms, 250 * ms},
-		{50 * ms, 20 * ms, 50 * ms},
-		{time.Minute, 20 * ms, 160 * ms},
-	} {
-		assert.Equal(t, c.want, redlock.SplitLimit(c.timeout, c.pace), "node timeout %v, pace %v", c.timeout, c.pace)
-	}
 }
 
 // ail has a minority of the nodes be well, dead, hung, a black hole, or so many milliseconds away, until the end of the test.
@@ -188,162 +144,64 @@ func notice(rs []*redlock.Redlock) {
 	}
 }
 
-// While a minority hangs for longer, or is far away, one of those that start together wins, as if that minority was dead.
-// A node that is known to hang is in the state "connecting" half of the time: if requests waited for it there, nobody won
-// in 104 to 199 of 300 rounds. With nodes that are far away it was 20.
-func TestSplitVoteIsWonWithoutTheNodesThatAreSlow(t *testing.T) {
-	for _, n := range []int{3, 5} {
-		for _, kind := range []string{"hung", "a black hole", "10 ms away", "50 ms away"} {
-			runInBubble(t, fmt.Sprintf("%d nodes, minority %s", n, kind), n, func(t *testing.T, c *testcluster.Cluster) {
-				rng := rand.New(rand.NewPCG(1, 3))
-				require.NoError(t, c.Slow(0, 2*time.Millisecond))
-				rs := []*redlock.Redlock{newWarm(t, c), newWarm(t, c), newWarm(t, c)}
-				ail(t, c, kind)
-				notice(rs)
-				for round := range rounds(300, 20) {
-					time.Sleep(time.Duration(rng.IntN(2000)) * time.Millisecond) // Wherever the nodes are in their lives.
-					if winner := startTogether(t, rs, fmt.Sprint("x", round)); assert.NotNil(t, winner, "round %d: nobody won", round) {
-						require.NoError(t, winner.Unlock(t.Context()))
-					}
-				}
-			})
-		}
-	}
-}
-
 // contended has eight callers of four processes want one resource for a while, and returns how often they had it, and in
 // which share of these the caller had waited longest.
-func contended(t *testing.T, n int, kind string, length time.Duration) (locks int, inOrder float64) {
+func contended(t *testing.T, minority string) (locks, inOrder float64) {
 	t.Helper()
-	runInBubble(t, fmt.Sprintf("%d nodes, minority %s", n, kind), n, func(t *testing.T, c *testcluster.Cluster) {
+	runInBubble(t, "minority "+minority, 3, func(t *testing.T, c *testcluster.Cluster) {
 		c.SetSeed(1)
 		require.NoError(t, c.Slow(0, time.Millisecond))
-		var rs []*redlock.Redlock
-		for range 4 {
-			rs = append(rs, newWarm(t, c))
-		}
-		ail(t, c, kind)
+		rs := []*redlock.Redlock{newWarm(t, c), newWarm(t, c), newWarm(t, c), newWarm(t, c)}
+		ail(t, c, minority)
 		notice(rs)
+		var holders atomic.Int64
 		var mu sync.Mutex
 		waits := make(map[int]time.Time)
-		ordered, holders := 0, 0
-		end := time.Now().Add(length)
+		end := time.Now().Add(scenario(10*time.Second, 2*time.Second))
 		var wg sync.WaitGroup
 		for i := range 8 {
 			rng := rand.New(rand.NewPCG(1, uint64(i)))
-			ms := func(n int) time.Duration { return time.Duration(rng.IntN(n*1000)) * time.Microsecond }
 			wg.Go(func() {
-				for time.Sleep(ms(50)); time.Now().Before(end); time.Sleep(ms(20)) {
+				for time.Now().Before(end) {
+					time.Sleep(testkit.Between(rng, 0, 20*time.Millisecond))
 					call := time.Now()
 					mu.Lock()
 					waits[i] = call
 					mu.Unlock()
 					l, err := rs[i/2].Lock(context.Background(), []string{"x"}, 10*time.Second, redlock.WithRetryCount(-1))
-					if err != nil {
-						t.Error(err)
+					if !assert.NoError(t, err) {
 						return
 					}
 					mu.Lock()
 					delete(waits, i)
-					first := 1
+					locks, inOrder = locks+1, inOrder+1
 					for _, since := range waits {
 						if since.Before(call.Add(-4 * time.Millisecond)) { // By more than the way to the nodes.
-							first = 0
+							inOrder--
+							break
 						}
 					}
-					locks, ordered, holders = locks+1, ordered+first, holders+1
-					assert.Equal(t, 1, holders)
 					mu.Unlock()
-					time.Sleep(ms(2))
-					mu.Lock()
-					holders--
-					mu.Unlock()
+					assert.EqualValues(t, 1, holders.Add(1))
+					time.Sleep(testkit.Between(rng, 0, 2*time.Millisecond))
+					holders.Add(-1)
 					assert.NoError(t, l.Unlock(context.Background()))
 				}
 			})
 		}
 		wg.Wait()
-		inOrder = float64(ordered) / float64(locks)
-		t.Logf("%d locks in %v, %.1f %% in order", locks, length, 100*inOrder)
 	})
-	return locks, inOrder
+	return locks, inOrder / locks
 }
 
 // A minority of nodes that hang, or that are far away, costs waiting calls no more than one that is dead. With one of three
 // 25 to 50 ms away there were 1 067 locks instead of 2 812, and the one that had waited longest was served in two thirds.
-// Now it is 97 % of them, and in two seconds at times as few as 85.
 func TestSlowMinorityCostsNoMoreThanADeadOne(t *testing.T) {
-	length := scenario(10*time.Second, 2*time.Second)
-	for _, n := range []int{3, 5} {
-		if n == 5 && testing.Short() && raceEnabled {
-			continue // It takes minutes, and shows no other race.
-		}
-		dead, _ := contended(t, n, "dead", length)
-		for _, kind := range []string{"hung", "10 ms away", "50 ms away", "100 ms away"} {
-			if testing.Short() && kind != "hung" && kind != "50 ms away" {
-				continue
-			}
-			locks, inOrder := contended(t, n, kind, length)
-			assert.Greater(t, float64(locks), 0.75*float64(dead), "%d nodes, minority %s", n, kind)
-			assert.Greater(t, inOrder, 0.95, "%d nodes, minority %s", n, kind)
-		}
-	}
-}
-
-// A lock that cannot be had is taken only if those that have refused it are the reason: wherever the nodes are that are
-// dead, that hang, that refuse and that are free, it is not where those without an answer could make a quorum impossible alone.
-// This is so at once and after everybody has noticed.
-func TestSilenceIsNotTaken(t *testing.T) {
-	const free, dead, hung, refuses = 0, 1, 2, 3
-	for n := 1; n <= 5; n++ {
-		all := 1 << (2 * n)
-		for code := 1; code < all; code += rounds(1, 1+all/50) {
-			states := make([]int, n)
-			var count [4]int
-			for i := range states {
-				states[i] = code >> (2 * i) & 3
-				count[states[i]]++
-			}
-			if n > 3 && count[hung] == 0 {
-				continue
-			}
-			synctest.Test(t, func(t *testing.T) {
-				c := testcluster.RunBubble(t, n)
-				r := newWarm(t, c)
-				for i, node := range c.Nodes {
-					switch states[i] {
-					case dead:
-						require.NoError(t, node.Stop())
-						defer func() { _ = node.Restart(true) }()
-					case refuses:
-						require.NoError(t, node.Set("a", "somebody", time.Hour))
-					}
-				}
-				if bits.OnesCount(uint(code))%2 == 0 {
-					time.Sleep(10 * time.Second)
-				}
-				for i, node := range c.Nodes {
-					if states[i] == hung {
-						require.NoError(t, node.Hang())
-						defer func() { _ = node.Resume() }()
-					}
-				}
-				for range 3 {
-					l, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
-					want := redlock.ErrTaken
-					switch need := n/2 + 1; {
-					case count[free] >= need:
-						require.NoError(t, err, "dead %d, hung %d, refusing %d of %v", count[dead], count[hung], count[refuses], states)
-						require.NoError(t, l.Unlock(t.Context()))
-						continue
-					case count[dead]+count[hung] > n-need:
-						want = redlock.ErrNoQuorum
-					}
-					require.ErrorIs(t, err, want, "dead %d, hung %d, refusing %d of %v", count[dead], count[hung], count[refuses], states)
-					time.Sleep(700 * time.Millisecond)
-				}
-			})
-		}
+	dead, _ := contended(t, "dead")
+	for _, kind := range []string{"hung", "50 ms away"} {
+		locks, inOrder := contended(t, kind)
+		assert.Greater(t, locks, 0.75*dead, kind)
+		assert.Greater(t, inOrder, 0.95, kind)
 	}
 }
 
@@ -359,9 +217,7 @@ func TestAttemptsWaitForANodeAfterAFailureOnlyWhereItIsNeeded(t *testing.T) {
 			case "refuses":
 				require.NoError(t, c.Nodes[2].SetError("MISCONF no disk"))
 			}
-			if third != "well" {
-				notice([]*redlock.Redlock{r})
-			}
+			notice([]*redlock.Redlock{r})
 			back := c.Nodes[1].Proxy()
 			back.Refuse(true)
 			back.Reset()
@@ -395,7 +251,7 @@ func TestAttemptsWaitForANodeAfterAFailureOnlyWhereItIsNeeded(t *testing.T) {
 // As many quick nodes as may fail have what a lost holder has left, and the others are free: the slow nodes make the
 // quorum. Whoever contends for the quick ones alone would never have it.
 func TestLockThatNeedsTheSlowNodesIsGot(t *testing.T) {
-	for _, n := range []int{3, 5, 7} {
+	for _, n := range []int{3, 5} {
 		runWithWarm(t, fmt.Sprint(n, " nodes"), n, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 			ail(t, c, "50 ms away")
 			notice([]*redlock.Redlock{r})

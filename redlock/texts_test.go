@@ -22,18 +22,12 @@ func TestErrorTexts(t *testing.T) {
 		r := newRedlock(t, c)
 		warm(t, r)
 		require.NoError(t, c.Nodes[0].SetError("LOADING x"))
-		require.NoError(t, c.Nodes[1].SetError("LOADING x"))
+		require.NoError(t, c.Nodes[1].SetError("ERR unknown command 'EVALSHA', with args beginning with: 'a' 'the token' "))
 		require.NoError(t, c.Nodes[2].Slow(5*time.Millisecond, 5*time.Millisecond))
 		_, err := r.TryLock(t.Context(), []string{"a"}, ttl)
 		require.EqualError(t, err, `redlock: lock ["a"]: no quorum (0 of 3 nodes said yes, 2 needed; `+
-			`node1: LOADING x; node2: LOADING x; node3: not waited for, as it could not change the result)`)
-	})
-	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
-		warm(t, r)
-		require.NoError(t, c.SetError("ERR unknown command 'EVALSHA', with args beginning with: 'a' 'the token' "))
-		_, err := r.TryLock(t.Context(), []string{"a"}, ttl)
-		require.ErrorContains(t, err, "node1: ERR unknown command 'EVALSHA')", "what it repeats is secret")
+			`node1: LOADING x; node2: ERR unknown command 'EVALSHA'; node3: not waited for, as it could not change the result)`,
+			"what a server repeats of a request is secret")
 	})
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c, WithPrefix("p:"))
@@ -42,9 +36,6 @@ func TestErrorTexts(t *testing.T) {
 		_, err := r.TryLock(t.Context(), []string{"a"}, 3*time.Millisecond)
 		require.ErrorContains(t, err, `redlock: lock ["a"] (key "p:a"): no quorum (0 of 3 nodes said yes, 2 needed; `+
 			`node1: no answer before the ttl was used up; node2: no answer before the ttl was used up; node3: `)
-		for _, v := range votesOf(t, err)[:2] {
-			require.ErrorIs(t, v.Err, ErrNodeTimeout, "as ever")
-		}
 		_, err = r.TryLock(t.Context(), []string{"a", "b"}, ttl, WithNodeTimeout(20*time.Millisecond))
 		require.ErrorContains(t, err, `redlock: lock ["a" "b"] (keys with prefix "p:"): no quorum (0 of 3 nodes said yes, 2 needed; `+
 			`node1: node timeout after 20ms; node2: node timeout after 20ms; node3: `)
@@ -70,6 +61,7 @@ func TestErrorTexts(t *testing.T) {
 	late := &QuorumError{Op: OpLock, Resources: []string{"a"}, Need: 1, Votes: []Vote{{Node: "n"}}, reason: ErrNoQuorum}
 	require.EqualError(t, late, `redlock: lock ["a"]: no quorum (1 of 1 node said yes, but the ttl was used up by then; n: yes)`)
 	late.Op, late.reason = OpExtend, ErrExpired
+	require.ErrorIs(t, late, ErrLost)
 	require.EqualError(t, late, `redlock: extend ["a"]: lock expired (1 of 1 node said yes, but the lock had ended by then; n: yes)`)
 }
 
@@ -94,39 +86,8 @@ func TestTextsOfLocksAndRedlocks(t *testing.T) {
 		time.Sleep(ttl)
 		assert.Equal(t, `lock ["a"] (key "p:a"): expired`, fmt.Sprint(l))
 	})
-	var l *Lock
-	var r *Redlock
-	assert.Equal(t, plain(errNilLock), fmt.Sprint(l))
-	assert.Equal(t, plain(errNilRedlock), fmt.Sprint(r))
-	assert.Equal(t, plain(errZeroLock), fmt.Sprint(new(Lock)))
+	assert.Equal(t, plain(errNilLock), fmt.Sprint((*Lock)(nil)))
 	assert.Equal(t, plain(errZeroRedlock), fmt.Sprint(new(Redlock)))
-}
-
-func TestErrorsAreTold(t *testing.T) {
-	qe := &QuorumError{Op: OpLock, Resources: []string{"a"}, Need: 2, reason: ErrTaken}
-	we := &waitError{op: OpLock, resources: []string{"a"}, cause: context.Canceled, last: qe}
-	require.ErrorIs(t, we, context.Canceled)
-	require.ErrorIs(t, we, ErrTaken)
-	require.ErrorIs(t, ErrExpired, ErrLost)
-	require.NotErrorIs(t, ErrLost, ErrExpired)
-	for _, e := range []error{ErrTaken, ErrNoQuorum, ErrLost, ErrClosed, ErrPending, ErrNodeTimeout} {
-		require.NotErrorIs(t, e, context.DeadlineExceeded)
-		assert.True(t, strings.HasPrefix(e.Error(), "redlock: "))
-	}
-}
-
-func TestErrorsOfManyResourcesAreShort(t *testing.T) {
-	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
-		require.NoError(t, c.Nodes[0].Stop())
-		var resources []string
-		for i := range 1000 {
-			resources = append(resources, fmt.Sprintf("r%03d", i))
-		}
-		_, err := r.TryLock(t.Context(), resources, ttl)
-		require.ErrorContains(t, err, `"r009"] and 990 more: no quorum`)
-		assert.Less(t, len(err.Error()), 400)
-	})
 }
 
 func TestErrorRetryAfter(t *testing.T) {
@@ -136,13 +97,12 @@ func TestErrorRetryAfter(t *testing.T) {
 		want  time.Duration
 		votes []Vote
 	}{
-		"one holder":                {3 * time.Second, []Vote{held(3 * time.Second), held(2 * time.Second), {Err: ErrPending, stance: node.Pending}, held(4 * time.Second), held(4 * time.Second)}},
-		"no expiry":                 {0, []Vote{held(-1), held(-1), held(-1), held(time.Second), held(time.Second)}},
-		"one without expiry":        {time.Second, []Vote{held(-1), held(time.Second), held(time.Second), held(time.Second), held(time.Second)}},
-		"nodes without an answer":   {0, []Vote{silence, silence, silence, held(time.Second), held(time.Second)}},
-		"quarantine":                {time.Minute, []Vote{silence, silence, held(time.Second), held(time.Second), {Err: ErrQuarantined, HolderTTL: time.Minute}}},
-		"nothing but pending votes": {0, []Vote{{stance: node.Pending}, {stance: node.Pending}, {stance: node.Pending}, silence, silence}},
-		"no votes":                  {0, nil},
+		"one holder":              {3 * time.Second, []Vote{held(3 * time.Second), held(2 * time.Second), {Err: ErrPending, stance: node.Pending}, held(4 * time.Second), held(4 * time.Second)}},
+		"no expiry":               {0, []Vote{held(-1), held(-1), held(-1), held(time.Second), held(time.Second)}},
+		"one without expiry":      {time.Second, []Vote{held(-1), held(time.Second), held(time.Second), held(time.Second), held(time.Second)}},
+		"nodes without an answer": {0, []Vote{silence, silence, silence, held(time.Second), held(time.Second)}},
+		"quarantine":              {time.Minute, []Vote{silence, silence, held(time.Second), held(time.Second), {Err: ErrQuarantined, HolderTTL: time.Minute}}},
+		"no votes":                {0, nil},
 	} {
 		e := &QuorumError{Op: OpLock, Need: 3, Votes: k.votes, reason: ErrTaken}
 		assert.Equal(t, k.want, e.RetryAfter(), name)
@@ -150,20 +110,6 @@ func TestErrorRetryAfter(t *testing.T) {
 		assert.Zero(t, e.RetryAfter(), name)
 	}
 	assert.Zero(t, (&QuorumError{}).RetryAfter())
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newRedlock(t, c)
-		_, err := r.TryLock(t.Context(), []string{"a"}, ttl)
-		require.NoError(t, err)
-		synctest.Wait()
-		time.Sleep(4 * time.Second)
-		_, err = r.TryLock(t.Context(), []string{"a"}, ttl)
-		var qe *QuorumError
-		require.ErrorAs(t, err, &qe)
-		assert.Equal(t, ttl-4*time.Second, qe.RetryAfter())
-		time.Sleep(qe.RetryAfter())
-		_, err = r.TryLock(t.Context(), []string{"a"}, ttl)
-		require.NoError(t, err)
-	})
 }
 
 // What a node says of the holder goes into errors and logs: no more than a digest, and what a terminal may show.

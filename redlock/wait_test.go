@@ -2,9 +2,7 @@ package redlock_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -18,77 +16,45 @@ import (
 	"github.com/seed6c881748/redlock/test/testkit"
 )
 
-func TestWaitersOfAProcessAreServedInTheOrderOfTheirArrival(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		a, b := newRedlock(t, c), newRedlock(t, c)
-		held := tryLock(t, a, []string{"x"}, ttl)
-		var mu sync.Mutex
-		var order []int
-		var wg sync.WaitGroup
-		for i := range 10 {
-			w := startLock(t, b, []string{"x"}, slowly()...)
-			wg.Go(func() {
-				l := w.got(t)
-				mu.Lock()
-				order = append(order, i)
-				mu.Unlock()
-				time.Sleep(time.Millisecond)
-				assert.NoError(t, l.Unlock(t.Context()))
-			})
-		}
-		assert.Equal(t, 10, b.Stats().Waiting)
-		start := time.Now()
-		require.NoError(t, held.Unlock(t.Context()))
-		wg.Wait()
-		assert.Less(t, time.Since(start), 20*time.Millisecond)
-		assert.Equal(t, []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}, order)
-	})
-}
-
-// Only the first in line asks the nodes, once in a retry delay, however many wait.
+// Only the first in line asks the nodes, once in a retry delay, however many wait; and each has the lock in its turn.
 func TestWaitersAskTheNodesByTheirHeadOnly(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		a, b := newRedlock(t, c), newRedlock(t, c)
-		tryLock(t, a, []string{"x"}, time.Hour)
+		held, b := lockElsewhere(t, c, "x", time.Hour), newRedlock(t, c)
 		var all []*waitingLock
-		for i := range 20 {
+		for i := range 10 {
 			count := -1
 			if i%2 == 1 {
 				count = 1 << 20 // Their retries are counted.
 			}
 			all = append(all, startLock(t, b, []string{"x"}, every(100*time.Millisecond, count)...))
 		}
+		assert.Equal(t, 10, b.Stats().Waiting)
 		var mu sync.Mutex
-		asked, start := map[time.Duration][]int{}, time.Now() // which nodes, and when
+		asked, start := map[time.Duration][3]int{}, time.Now() // how often each node, and when
 		for i, n := range c.Nodes {
 			require.NoError(t, n.OnCommand(func(cmd string, args []string) {
 				if isLockRequest(cmd, args) {
 					mu.Lock()
 					defer mu.Unlock()
-					after := time.Since(start)
-					asked[after] = append(asked[after], i)
+					times := asked[time.Since(start)]
+					times[i]++
+					asked[time.Since(start)] = times
 				}
 			}))
 		}
 		time.Sleep(10*time.Second + 50*time.Millisecond) // The last retry is not to race with this.
 		mu.Lock()
 		assert.Len(t, asked, 100)
-		for at, nodes := range asked {
+		for at, times := range asked {
 			assert.Zero(t, at%(100*time.Millisecond), "a retry of the head, after %v", at)
-			assert.GreaterOrEqual(t, len(nodes), 2, "a quorum is asked, after %v", at) // A release may overtake what is left.
-			slices.Sort(nodes)
-			assert.Len(t, slices.Compact(slices.Clone(nodes)), len(nodes), "once each, after %v: %v", at, nodes)
+			assert.LessOrEqual(t, max(times[0], times[1], times[2]), 1, "after %v", at)
 		}
 		mu.Unlock()
-		for _, w := range all {
-			w.cancel()
+		require.NoError(t, held.Unlock(t.Context()))
+		for i, w := range all {
+			require.NoError(t, w.got(t).Unlock(t.Context()))
+			assert.True(t, i == 0 || !w.at.Before(all[i-1].at), i)
 		}
-		for _, w := range all {
-			<-w.done
-			require.ErrorIs(t, w.err, context.Canceled)
-			require.ErrorIs(t, w.err, redlock.ErrTaken, "what the head was told")
-		}
-		assert.Zero(t, b.Stats().Waiting)
 	})
 }
 
@@ -125,22 +91,8 @@ func TestWaitCountsTimedRetriesInLine(t *testing.T) {
 		ask := redlock.WithRetryIf(func(err error) bool { asked++; return redlock.RetryDefault(err) })
 		err := givesUp(t, redlock.ErrTaken, b, []string{"x", "y"}, append(every(time.Second, 3), ask)...)
 		assert.Equal(t, 3*time.Second, time.Since(start))
-		qe := quorumError(t, err)
-		assert.Equal(t, []string{"x", "y"}, qe.Resources)
-		assert.Equal(t, 3, qe.Attempt)
+		assert.Equal(t, 3, quorumError(t, err).Attempt)
 		assert.Equal(t, 2, asked, "the last one is not asked about")
-		holders := 0
-		for _, v := range qe.Votes {
-			if v.Holder != "" {
-				holders++
-			}
-		}
-		assert.GreaterOrEqual(t, holders, 2, "two refusals decide, the third may come late")
-
-		asked = 0
-		askedFour := redlock.WithRetryIf(func(error) bool { asked++; return asked < 5 })
-		_ = givesUp(t, redlock.ErrTaken, b, []string{"x"}, redlock.WithRetryCount(-1), askedFour)
-		assert.Equal(t, 5, asked, "it says when the wait ends")
 
 		// As it is for one that is first: the attempt at the beginning, and the timed ones.
 		head.leaves()
@@ -148,37 +100,11 @@ func TestWaitCountsTimedRetriesInLine(t *testing.T) {
 		err = givesUp(t, redlock.ErrTaken, b, []string{"x"}, every(time.Second, 3)...)
 		assert.Equal(t, 3*time.Second, time.Since(start))
 		assert.Equal(t, 4, quorumError(t, err).Attempt)
-
-		// And for one that no retry delay slows down.
-		start = time.Now()
-		_ = givesUp(t, redlock.ErrTaken, b, []string{"x"}, redlock.WithRetryCount(3), redlock.WithRetryDelay(0))
-		assert.Less(t, time.Since(start), 50*time.Millisecond)
-	})
-}
-
-// What a caller does with its error, others do not see who share the answer.
-func TestWaitersDoNotShareARefusal(t *testing.T) {
-	withRedlock(t, 3, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
-		lockElsewhere(t, c, "x", time.Hour)
-		changes := redlock.WithRetryIf(func(refused error) bool {
-			var qe *redlock.QuorumError
-			errors.As(refused, &qe)
-			qe.Votes[0].Node, qe.Resources[0] = "mine", "mine"
-			return true
-		})
-		first := meanwhile(func() error {
-			return lockError(r.Lock(t.Context(), []string{"x"}, ttl, append(every(time.Second, 1), changes)...))
-		})
-		time.Sleep(10 * time.Millisecond)
-		qe := quorumError(t, givesUp(t, redlock.ErrTaken, r, []string{"x"}, every(100*time.Millisecond, 1)...))
-		assert.NotEqual(t, "mine", qe.Votes[0].Node)
-		assert.Equal(t, []string{"x"}, qe.Resources)
-		require.ErrorIs(t, <-first, redlock.ErrTaken)
 	})
 }
 
 func TestWaiterOfAnotherProcessIsWokenByARelease(t *testing.T) {
-	for _, n := range []int{1, 2, 3, 5} {
+	for _, n := range []int{2, 3} {
 		inBubble(t, n, func(t *testing.T, c *testcluster.Cluster) {
 			slowDown(t, c) // One of two nodes alone may refuse; in line there only, it waits for the other's message.
 			a := newRedlock(t, c, redlock.WithPrefix("p:"))
@@ -194,41 +120,6 @@ func TestWaiterOfAnotherProcessIsWokenByARelease(t *testing.T) {
 			assert.True(t, b.Stats().Nodes[0].Listens)
 		})
 	}
-}
-
-// A waiter knows from its first refusal when the holder's keys end, also if it has no connection to listen on.
-func TestWaitersAreWokenByTheKeysExpiryWhenTheHolderDies(t *testing.T) {
-	inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
-		for i := 0; i < 20; i += rounds(1, 4) {
-			life := 100*time.Millisecond + time.Duration(i)*77*time.Millisecond
-			for _, nodes := range [][]redlock.Node{nodesOf(c), withOneConnection(c, false)} {
-				died := time.Now()
-				lockElsewhere(t, c, "x", life)
-				w := startLock(t, newOver(t, nodes), []string{"x"}, slowly()...)
-				require.NoError(t, w.got(t).Unlock(t.Context()))
-				late := w.at.Sub(died.Add(life))
-				assert.Positive(t, late)
-				assert.Less(t, late, 10*time.Millisecond)
-			}
-		}
-	})
-}
-
-// The entry of a session that has ended must not keep the release from the waiters of this process.
-func TestWaitEndsThoughADeadSessionIsInLine(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
-		r := newOver(t, withOneConnection(c, false))
-		for _, dead := range []bool{false, true} {
-			held := tryLock(t, r, []string{"x"}, time.Hour)
-			if dead {
-				d := newOver(t, nodesOf(c))
-				startLock(t, d, []string{"x"}, slowly()...).leaves()
-				require.NoError(t, d.Close(t.Context()))
-			}
-			w := startLock(t, r, []string{"x"}, slowly()...)
-			w.takesOver(t, held, time.Second)
-		}
-	})
 }
 
 func TestWaitIgnoresMessagesOfOthers(t *testing.T) {
@@ -279,9 +170,7 @@ func TestWaitQueuesAreForgotten(t *testing.T) {
 		for i := range 50 {
 			res := []string{fmt.Sprintf("job:%d", i)}
 			held := tryLock(t, a, res, ttl)
-			w := startLock(t, b, res, slowly()...)
-			require.NoError(t, held.Unlock(t.Context()))
-			require.NoError(t, w.got(t).Unlock(t.Context()))
+			startLock(t, b, res, slowly()...).takesOver(t, held, time.Second)
 		}
 		time.Sleep(time.Hour)
 		cycle(t, a, "z", ttl)
@@ -403,7 +292,6 @@ func TestWaitIsSeenByAHolderOfThisProcessAtOnce(t *testing.T) {
 		wait("d")
 		synctest.Wait()
 		require.True(t, isWanted(fresh), "somebody waited before it was asked")
-		require.NoError(t, fresh.Unlock(t.Context()))
 		require.NoError(t, other.Unlock(t.Context()))
 		require.False(t, isWanted(other), "the end of the lock does not close it")
 	})
@@ -429,9 +317,6 @@ func TestWaitInAnotherProcessIsSeenByAnExtension(t *testing.T) {
 			wanted := l.Wanted()
 			time.Sleep(10 * time.Second)
 			require.True(t, isClosed(wanted), "by the next extension")
-			require.NoError(t, l.Err())
-			require.NoError(t, l.Extend(t.Context(), 40*time.Second), "it asks no more")
-			require.Greater(t, time.Until(l.Until()), 35*time.Second)
 			w.takesOver(t, l, time.Second)
 		})
 	}
