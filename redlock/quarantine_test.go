@@ -219,6 +219,44 @@ func TestQuarantineCountsALargerMaxTTLFromWhenTheRunWasFirstSeen(t *testing.T) {
 	}
 }
 
+func TestQuarantineKeepsTheLargestMaxTTLAfterARestart(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		small, large := admitted(t, c), newRedlock(t, c, redlock.WithQuarantine(2*maxTTL))
+		lockOnce(t, large)
+		require.NoError(t, large.Close(t.Context()))
+		for range 3 {
+			time.Sleep(maxTTL)
+			require.NoError(t, c.Restart(true))
+		}
+		time.Sleep(3 * time.Second)
+		require.ErrorContains(t, refusal(t, redlock.ErrNoQuorum, small, []string{"x"}, ttl), "quarantined for another 58")
+		synctest.Wait()
+	})
+}
+
+// Who is not heard of by the restarted node itself, but holds its locks through others,
+// needs nothing of it: they refuse. And the node is asked for what it lost as soon as its
+// holder extends it.
+func TestQuarantineHearsOfALargerMaxTTLInARepair(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		slowDown(t, c)
+		small, large := admitted(t, c), newRedlock(t, c, redlock.WithQuarantine(4*maxTTL))
+		held := lockOnAll(t, large, []string{"x"}, 4*maxTTL)
+		require.NoError(t, c.Nodes[0].Flush())
+		lockOnce(t, small)
+		synctest.Wait()
+		assert.Equal(t, maxTTL, markerOf(t, c.Nodes[0]).MaxTTL)
+		time.Sleep(maxTTL + 2*time.Second)
+		refused(t, redlock.ErrTaken, small, []string{"x"}, ttl)
+		time.Sleep(time.Millisecond) // It has given back what it had on the first node.
+		require.NoError(t, held.Extend(t.Context(), 4*maxTTL))
+		time.Sleep(time.Millisecond)
+		m := markerOf(t, c.Nodes[0])
+		assert.Equal(t, 4*maxTTL, m.MaxTTL)
+		assert.False(t, m.Votes)
+	})
+}
+
 // A node's clock that is set back does not prolong the quarantine by as much.
 func TestQuarantineDoesNotOutlastAClockThatIsSetBack(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {

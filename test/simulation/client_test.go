@@ -42,7 +42,6 @@ var simAges = []time.Duration{time.Hour, time.Second, 0, 30 * time.Second, 5 * t
 // A simClient is one Redlock.
 type simClient struct {
 	s       *sim
-	id      int
 	name    string
 	r       *redlock.Redlock
 	o       simOptions
@@ -50,14 +49,13 @@ type simClient struct {
 	nodes   []*simNode // of its set
 	need    int
 	pools   []*redis.Pool
-	taps    []*testkit.Tap // on its connections, if it has any
+	taps    []*testkit.Tap // on its connections
 
 	// Guarded by s.mu.
 	closing time.Time // when Close was first called, zero before
 	rough   bool      // its context may have ended before
 	calm    []bool    // by node: it had no fault for long before the end of Close
-	jumps   []simJump // forward
-	back    bool      // the last one was back
+	jumps   []simJump
 }
 
 // simOptions are the options that the checks have to know.
@@ -104,22 +102,26 @@ func (o simOptions) options() (opts []redlock.Option) {
 	return opts
 }
 
-// openClient makes a client of all nodes. It has pools of its own for every other one.
+// openClient makes a client of all nodes.
 func (s *sim) openClient(o simOptions, opts ...redlock.Option) *simClient {
 	s.t.Helper()
 	return s.openOn(s.nodes, o, opts...)
 }
 
-// openOn makes one of these nodes.
+// openOn makes one of these nodes, with a tap on every connection. It has pools of its own for every other one.
 func (s *sim) openOn(set []*simNode, o simOptions, opts ...redlock.Option) *simClient {
 	s.t.Helper()
-	c := &simClient{s: s, id: len(s.clients) + 1, nodes: set}
+	id := len(s.clients) + 1
+	c := &simClient{s: s, name: fmt.Sprintf("c%d", id), nodes: set, need: len(set)/2 + 1, calm: make([]bool, len(s.nodes))}
+	c.o = o.over(simOptions{timeout: testkit.DefaultNodeTimeout})
+	c.timeout = c.o.timeout
+	all, taps := testkit.Tapped(s.c)
 	nodes := make([]redlock.Node, len(set))
 	for i, n := range set {
-		d := testkit.DialerOf(n.Node)
+		d := all[n.index].Pool.(*conn.Dialer)
 		d.Dial = c.owning(d.Dial)
-		nodes[i] = redlock.Node{Name: n.Name(), Pool: d}
-		if (c.id+i)%2 != 0 {
+		nodes[i] = all[n.index]
+		if (id+i)%2 != 0 {
 			p := n.Pool()
 			p.DialContext = func(ctx context.Context) (redis.Conn, error) {
 				return redis.DialContext(ctx, "tcp", n.Addr(), redis.DialContextFunc(d.Dial))
@@ -128,39 +130,20 @@ func (s *sim) openOn(set []*simNode, o simOptions, opts ...redlock.Option) *simC
 			nodes[i].Pool = p
 		}
 	}
-	c.open(nodes, o, opts)
-	return c
-}
-
-// openTapped makes a client with a tap on every connection.
-func (s *sim) openTapped(opts ...redlock.Option) *simClient {
-	s.t.Helper()
-	c := &simClient{s: s, id: len(s.clients) + 1, nodes: s.nodes}
-	nodes, taps := testkit.Tapped(s.c)
-	for _, n := range nodes {
-		d := n.Pool.(*conn.Dialer)
-		d.Dial = c.owning(d.Dial)
-	}
-	c.taps = taps
-	c.open(nodes, simOptions{}, opts)
-	return c
-}
-
-func (c *simClient) open(nodes []redlock.Node, o simOptions, opts []redlock.Option) {
-	s := c.s
-	s.t.Helper()
-	age := simAges[(s.seed+uint64(c.id))%uint64(len(simAges))]
+	age := simAges[(s.seed+uint64(id))%uint64(len(simAges))]
 	r, err := redlock.New(nodes, slices.Concat(opts, o.options(), []redlock.Option{
 		redlock.WithPrefix(s.prefix), redlock.WithConnectionAge(age),
-		redlock.WithHook(func(_ context.Context, e redlock.Event) { c.onEvent(e) }),
+		redlock.WithHook(func(_ context.Context, e redlock.Event) {
+			if s.verbose {
+				s.tracef("  %s: %+v", c.name, e)
+			}
+		}),
 	})...)
 	require.NoError(s.t, err)
-	c.r, c.name, c.calm = r, fmt.Sprintf("c%d", c.id), make([]bool, len(s.nodes))
-	c.need = len(c.nodes)/2 + 1
-	c.o = o.over(simOptions{timeout: testkit.DefaultNodeTimeout})
-	c.timeout = c.o.timeout
+	c.r, c.taps = r, taps
 	s.clients = append(s.clients, c)
 	s.tracef("client %s: node timeout %v, connection age %v", c.name, c.timeout, age)
+	return c
 }
 
 type simDial = func(ctx context.Context, network, address string) (net.Conn, error)
@@ -259,25 +242,11 @@ func (c *simClient) close(limit time.Duration) (took time.Duration, err error, f
 }
 
 // closeIdle closes a client that holds nothing for which Close waits.
-func (c *simClient) closeIdle() { c.closeIdleWithin(simUnhurried) }
-
-func (c *simClient) closeIdleWithin(limit time.Duration) {
-	took, _, first := c.close(limit)
-	// Once for a call of Inspect that is running, once for the releases.
-	if first && took > 2*c.timeout {
+func (c *simClient) closeIdle(limit time.Duration) {
+	if took, _, first := c.close(limit); first && took > 2*c.timeout { // The releases, and what was asked before.
 		c.s.failf("(7) Close of %s took %v, node timeout %v", c.name, took, c.timeout)
 	}
 }
-
-// sawSplit reports whether the client had to resolve a split vote, or different
-// counters. In the later rounds of one, a node that has not answered the first is not
-// asked and counts as silent, so that the votes do not show any more what was decided
-// on them.
-func (c *simClient) sawSplit() bool { return c.splits()+c.raises() > 0 }
-
-func (c *simClient) splits() int64 { return c.r.Stats().Splits }
-
-func (c *simClient) raises() int64 { return c.r.Stats().Raised }
 
 // checkStats checks that nothing is outstanding while all nodes are well.
 func (c *simClient) checkStats() {
@@ -294,16 +263,6 @@ func (c *simClient) checkStats() {
 	for _, n := range st.Nodes {
 		if !n.Up || n.Err != nil || n.Backlog != 0 || n.PendingReleases != 0 {
 			s.failf("(5) %s after the recovery: %+v", c.name, n)
-		}
-	}
-}
-
-// checkVanished checks that keys have vanished only on nodes that have lost some. Of a release by another process
-// a client knows nothing.
-func (c *simClient) checkVanished() {
-	for i, n := range c.r.Stats().Nodes {
-		if len(c.nodes[i].losses) == 0 && n.Vanished > 0 && !c.s.strangers {
-			c.s.failf("(8) %s says that keys have vanished from %s, which has lost none, %d times", c.name, n.Node, n.Vanished)
 		}
 	}
 }
@@ -327,12 +286,11 @@ func (s *sim) checkConnections() {
 	}
 }
 
-// Clocks: those of the nodes run fast and slow, as much as the drift factor allows, the wall clocks of clients jump,
-// and machines sleep. A sleep is that of all machines on which clients run: to them the nodes' clocks leap, and so do
-// their own wall clocks, while the monotonic ones stand still. The sleep of a single machine would take a time of its
-// own for each client, which a bubble has not.
+// Clocks: those of the nodes run fast and slow, as much as the drift factor allows, the wall clocks of clients jump, and
+// all machines sleep at once: to clients the nodes' clocks leap, and so do their own wall clocks, while the monotonic ones
+// stand still.
 
-// A simJump is a jump of a wall clock, forward, or a sleep.
+// A simJump is a jump of a wall clock forward, or a sleep.
 type simJump struct {
 	at time.Time
 	by time.Duration
@@ -375,14 +333,11 @@ func (s *sim) moveClocks(span, most time.Duration) {
 	rng, clients := s.clockRand(), slices.Clone(s.clients)
 	for range testkit.Pick(rng, 0, 0, 1, 2, 3) {
 		at, by := testkit.Magnitude(rng, time.Millisecond, max(span, 2*time.Millisecond)), testkit.Magnitude(rng, 2*time.Millisecond, max(most, 4*time.Millisecond))
-		c, kind := testkit.Pick(rng, clients...), rng.IntN(3)
+		c, all := testkit.Pick(rng, clients...), rng.IntN(2) == 0
 		s.moves = append(s.moves, time.AfterFunc(at, func() {
-			switch kind {
-			case 0:
+			if all {
 				s.sleep(clients, by)
-			case 1:
-				c.jumpBack(by)
-			default:
+			} else {
 				c.jump(by)
 			}
 		}))
@@ -415,30 +370,10 @@ func (s *sim) sleep(clients []*simClient, by time.Duration) {
 func (c *simClient) jump(by time.Duration) {
 	s := c.s
 	s.mu.Lock()
-	if c.back { // What nobody has seen of a step back comes off the next one forward.
-		testkit.ClockOf(c.r).Now()
-	}
-	c.back, c.jumps = false, append(c.jumps, simJump{time.Now(), by})
+	c.jumps = append(c.jumps, simJump{time.Now(), by})
 	testkit.WallOffset(c.r).Add(int64(by))
 	s.mu.Unlock()
 	s.tracef("the wall clock of %s jumps by %v", c.name, by)
-}
-
-// jumpBack has it jump back, which must change nothing.
-func (c *simClient) jumpBack(by time.Duration) {
-	s := c.s
-	s.mu.Lock()
-	c.back = true
-	testkit.WallOffset(c.r).Add(-int64(by))
-	s.mu.Unlock()
-	s.tracef("the wall clock of %s jumps back by %v", c.name, by)
-}
-
-// jumpedSince reports whether the client's wall clock has jumped forward since t.
-func (c *simClient) jumpedSince(t time.Time) bool {
-	c.s.mu.Lock()
-	defer c.s.mu.Unlock()
-	return slices.ContainsFunc(c.jumps, func(j simJump) bool { return !j.at.Before(t) })
 }
 
 // cutShort is when a time ends that began at start and would end at end, if jumps, in their order, come off it.

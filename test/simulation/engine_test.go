@@ -46,7 +46,6 @@ type sim struct {
 	// What a profile says of itself.
 	loss      bool                              // nodes lose keys while locks are held
 	excuse    bool                              // (1) is not promised for locks of which nodes have lost keys
-	late      bool                              // requests come very late, and again
 	guarded   bool                              // clients have quarantine
 	strangers bool                              // releases are asked for by other processes than the locks
 	slowest   []time.Duration                   // how slow a slow node is, at most
@@ -62,7 +61,6 @@ type sim struct {
 	trace    []string
 	failures []string
 	locks    []*simLock
-	checked  int // so many of the locks have fences that say nothing about later ones
 	byToken  map[string]*simLock
 	owners   map[string]*simClient // by token, learnt from what clients write
 	tokens   map[string]string     // by their digests, learnt so
@@ -102,10 +100,7 @@ func (s *sim) end() {
 		l.checkOver()
 	}
 	for _, c := range s.open() {
-		c.closeIdle()
-	}
-	for _, c := range s.clients {
-		c.checkVanished()
+		c.closeIdle(simUnhurried)
 	}
 	s.again.Wait()
 	synctest.Wait()
@@ -198,8 +193,7 @@ const (
 func (s *sim) recover() {
 	s.tracef("all faults have ended")
 	ended := time.Now()
-	// Within 3 s with the usual timeouts: what takes longest is to notice that a
-	// connection is dead, then the longest backoff.
+	// What takes longest is to notice that a connection is dead, then the longest backoff.
 	time.Sleep(node.Silence(max(100*time.Millisecond, s.longestTimeout())) + 2*time.Second)
 	for _, c := range s.open() {
 		c.checkAlive()
@@ -243,36 +237,25 @@ func (c *simClient) checkAlive() {
 	}
 }
 
-// checkLeftovers checks (5), when no call is running. What may be left is a lock that was
-// not released, and what a client could not clean up because it was closed while nodes
-// did not answer: Close waits for them no longer than the node timeout.
+// checkLeftovers checks (5), when no call is running. What may be left is a lock that was not released, what has come late,
+// for one ttl, and what a client could not clean up because it was closed while nodes did not answer: Close waits for them
+// no longer than the node timeout.
 func (s *sim) checkLeftovers() {
 	for i, n := range s.nodes {
 		for key, state := range n.lockKeys() {
 			s.mu.Lock()
 			c, l := s.owners[state.Value], s.byToken[state.Value]
-			closing, rough, calm := time.Time{}, false, false
-			if c != nil && !c.closing.IsZero() {
-				closing, rough, calm = c.closing, c.rough, c.calm[i]
-			}
+			excused := c != nil && !c.closing.IsZero() && (c.rough || !c.calm[i] || l != nil && !l.releasedAt().Before(c.closing))
 			s.mu.Unlock()
-			what := fmt.Sprintf("(5) %s has %q = %.6s for %v", n.Name(), key, state.Value, state.TTL)
-			switch {
-			case state.Value == simThief:
-			case c == nil:
-				s.failf("%s, which nobody has set", what)
-			case state.TTL < 0 || state.TTL > simMaxTTL:
-				s.failf("%s", what)
-			case l != nil && l.releasedAt().IsZero(): // Abandoned.
-			case n.mayHave(state.Value): // For one ttl; checkNothingStays sees the end of it.
-			case !closing.IsZero() && (rough || !calm):
-			case l != nil && !closing.IsZero() && !l.releasedAt().Before(closing): // Too late.
-			case l == nil:
-				s.failf("%s of an attempt of %s that failed (closed: %v)", what, c.name, !closing.IsZero())
-			case n.mayKeep(l):
-			default:
-				s.failf("%s of %s, which was released at %v (closed: %v)", what, l.name, s.offset(l.releasedAt()), !closing.IsZero())
+			if state.Value == simThief || c != nil && state.TTL > 0 && state.TTL <= simMaxTTL &&
+				(excused || l != nil && (l.releasedAt().IsZero() || n.mayKeep(l)) || n.mayHave(state.Value)) {
+				continue
 			}
+			of := "a failed attempt"
+			if l != nil {
+				of = l.name
+			}
+			s.failf("(5) %s has %q = %.6s of %s for %v", n.Name(), key, state.Value, of, state.TTL)
 		}
 	}
 }

@@ -33,10 +33,9 @@ type simLock struct {
 	extensions map[time.Time]time.Time // starts of those with another ttl, by their Until
 	released   time.Time               // when Unlock was first called, zero before
 	handedOn   bool                    // another process releases it, without this one's knowledge
-	unlocked   time.Time               // when an Unlock had succeeded
+	unlocked   bool                    // an Unlock has succeeded
 	err        error                   // what Err returned, once that was not nil
 	final      time.Time               // Until, when the lock had ended
-	foundLost  time.Time               // when an extension had ended that found it lost
 	secure     bool                    // nothing but its callers and the clock can end it
 }
 
@@ -63,6 +62,10 @@ func (c *simClient) acquired(lock *redlock.Lock, name string, call time.Time, as
 	s.locks = append(s.locks, l)
 	double := s.byToken[l.token]
 	s.byToken[l.token] = l
+	spent := slices.ContainsFunc(c.nodes, func(n *simNode) bool {
+		a := n.requests.tokens[l.token]
+		return a != nil && !a.released.IsZero() && a.released.Before(l.start)
+	})
 	s.mu.Unlock()
 	switch {
 	case double != nil && o.turn > 0 && double.o.turn > 0 && double.c == c:
@@ -70,6 +73,8 @@ func (c *simClient) acquired(lock *redlock.Lock, name string, call time.Time, as
 		call = l.start
 	case double != nil:
 		s.failf("%s and %s have the same token", double.name, name)
+	case spent:
+		s.failf("(5) %s has the token of an attempt that was released before", name)
 	}
 	if (l.Fence() > 0) != l.o.fencing {
 		s.failf("(2) %s has fence %d", name, l.Fence())
@@ -111,13 +116,6 @@ func (l *simLock) noteRelease() {
 	time.AfterFunc(time.Nanosecond, func() { l.noteEnd(l.Until()) })
 }
 
-// noteHandOver notes that another process is about to release the lock.
-func (l *simLock) noteHandOver() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.released, l.handedOn = time.Now(), true
-}
-
 func (l *simLock) noteEnd(until time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -126,13 +124,10 @@ func (l *simLock) noteEnd(until time.Time) {
 	}
 }
 
-// noteLoss notes that an extension has ended, and has found the lock lost.
-func (l *simLock) noteLoss() {
+func (l *simLock) noteUnlocked() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.foundLost.IsZero() {
-		l.foundLost = time.Now()
-	}
+	l.unlocked = true
 }
 
 func (l *simLock) releasedAt() time.Time {
@@ -264,7 +259,7 @@ func (l *simLock) heldTo() time.Time {
 	if !released.IsZero() && released.Before(end) {
 		end = released
 	}
-	if keep := l.keptTo(l.from); !unlocked.IsZero() && secure && keep.After(end) {
+	if keep := l.keptTo(l.from); unlocked && secure && keep.After(end) {
 		end = keep
 	}
 	return end
@@ -307,10 +302,7 @@ func (s *sim) checkOverlaps() {
 // checkFences checks (2): of two locks on a resource with fences, one that was got
 // before the other was asked for has the smaller one, and no two have the same.
 func (s *sim) checkFences() {
-	s.mu.Lock()
-	locks := slices.Clone(s.locks[s.checked:])
-	s.mu.Unlock()
-	locks = slices.DeleteFunc(locks, func(l *simLock) bool { return l.Fence() == 0 })
+	locks := slices.DeleteFunc(s.allLocks(), func(l *simLock) bool { return l.Fence() == 0 })
 	slices.SortStableFunc(locks, func(a, b *simLock) int { return cmp.Compare(a.Fence(), b.Fence()) })
 	for res, locks := range locksOf(locks) {
 		var last *simLock   // the one with the next smaller fence

@@ -65,7 +65,7 @@ func (m *minHoldSim) errs() simFault {
 		m.mu.Unlock()
 		m.must(n.SetError(text))
 	}
-	return simFault{"answering for something on the way", false, func(n *simNode, _ *rand.Rand) func() {
+	return simFault{"answering for something on the way", func(n *simNode, _ *rand.Rand) func() {
 		set(n, "ERR upstream request timeout")
 		return func() { set(n, "") }
 	}}
@@ -75,8 +75,8 @@ func (m *minHoldSim) errs() simFault {
 func (m *minHoldSim) deliverLate(n *simNode, req *simRequest) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if rng := n.requestRand(); m.erring[n] && (req.sets() || req.script == "extend") && n.requests.copy(req, 1) {
-		n.sendAgain(req, testkit.Magnitude(rng, time.Millisecond, m.late))
+	if m.erring[n] && (req.sets() || req.script == "extend") {
+		n.sendAgain(req, 1, 1, m.late)
 	}
 }
 
@@ -93,18 +93,10 @@ func (m *minHoldSim) round(w *simCaller, other *simClient) {
 		return
 	}
 	l.shared = true
-	end := l.from.Add(m.span)
 	var wg sync.WaitGroup
-	for _, n := range s.nodes {
-		if own := s.newRand(); n.faulty {
-			wg.Go(func() {
-				n.endure(simWeather{
-					faults: m.faults, usual: &simCutOff, end: end,
-					quiet: [2]time.Duration{time.Millisecond, m.span / 4}, length: [2]time.Duration{time.Millisecond, m.span / 2},
-				}, own)
-			})
-		}
-	}
+	faults := weather(m.faults, m.span/4, m.span/2, l.from.Add(m.span))
+	faults.usual = &simCutOff
+	s.endure(&wg, faults)
 	own := s.newRand()
 	wg.Go(func() { m.watch(l, own) })
 	contender := &simCaller{s: s, c: other, rng: s.newRand(), name: other.name + w.name}
@@ -139,23 +131,20 @@ func (m *minHoldSim) use(w *simCaller, l *simLock) {
 	wg.Wait()
 }
 
-// keep is the end of the lock's min hold.
-func (l *simLock) keep() time.Time { return l.keptTo(l.start) }
-
 // watch checks that no node loses the lock's keys before the end of the min hold.
 func (m *minHoldSim) watch(l *simLock, rng *rand.Rand) {
 	had := map[*simNode]bool{}
-	for time.Now().Before(l.keep()) {
+	for time.Now().Before(l.keptTo(l.start)) {
 		for _, n := range m.nodes {
 			switch has := n.has(l); {
 			case has:
 				had[n] = true
-			case had[n] && time.Now().Before(l.keep()):
-				m.failf("(5) %s has lost keys of %s before the end of its min hold at %v", n.Name(), l.name, m.offset(l.keep()))
+			case had[n] && time.Now().Before(l.keptTo(l.start)):
+				m.failf("(5) %s has lost keys of %s before the end of its min hold at %v", n.Name(), l.name, m.offset(l.keptTo(l.start)))
 				return
 			}
 		}
-		time.Sleep(max(1, min(testkit.Magnitude(rng, time.Millisecond, m.minHold/4), time.Until(l.keep())-1)))
+		time.Sleep(max(1, min(testkit.Magnitude(rng, time.Millisecond, m.minHold/4), time.Until(l.keptTo(l.start))-1)))
 	}
 }
 
@@ -163,15 +152,15 @@ func (m *minHoldSim) watch(l *simLock, rng *rand.Rand) {
 func (m *minHoldSim) contend(w *simCaller, l *simLock) {
 	for {
 		time.Sleep(testkit.Magnitude(w.rng, time.Millisecond, m.minHold/2))
-		if !time.Now().Before(l.keep()) {
+		if !time.Now().Before(l.keptTo(l.start)) {
 			return
 		}
 		lock, err := w.c.r.TryLock(m.t.Context(), []string{"a"}, time.Hour)
 		if err != nil {
 			continue
 		}
-		if time.Now().Before(l.keep()) {
-			m.failf("(1) %s got the lock before the end of the min hold of %s at %v", w.name, l.name, m.offset(l.keep()))
+		if time.Now().Before(l.keptTo(l.start)) {
+			m.failf("(1) %s got the lock before the end of the min hold of %s at %v", w.name, l.name, m.offset(l.keptTo(l.start)))
 		}
 		_ = lock.Unlock(m.t.Context())
 	}
@@ -185,6 +174,5 @@ func (m *minHoldSim) checkGone(l *simLock) {
 	late := time.Since(l.start) + reconnected + m.late
 	time.Sleep(time.Until(l.start.Add(2*late + time.Second)))
 	synctest.Wait()
-	s.tracef("%v after the min hold of %s all is gone, late by at most %v", time.Since(l.keep()), l.name, late)
 	s.checkExpired()
 }

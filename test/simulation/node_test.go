@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -23,11 +24,10 @@ type simNode struct {
 
 	requests simRequests // guarded by s.mu
 
-	mu      sync.Mutex // guards what follows
-	active  int        // faults that are on
-	quiet   time.Time  // since when there are none, if there are none
-	stalled bool       // a fault has held requests back, which are carried out late
-	losses  []simLoss
+	mu     sync.Mutex // guards what follows
+	active int        // faults that are on
+	quiet  time.Time  // since when there are none, if there are none
+	losses []simLoss
 }
 
 // A simLoss is the loss of a key; of all, if key is empty.
@@ -63,38 +63,20 @@ func (s *sim) healthy() []*simNode {
 	return slices.DeleteFunc(slices.Clone(s.nodes), func(n *simNode) bool { return n.faulty })
 }
 
-// begin notes that a fault begins, end that it has ended.
-func (n *simNode) begin(stalls bool) {
+// failing notes that a fault begins, or ends.
+func (n *simNode) failing(by int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.active++
-	n.stalled = n.stalled || stalls
-}
-
-func (n *simNode) end() {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.active--
+	n.active += by
 	n.quiet = time.Now()
-}
-
-func (n *simNode) isStalled() bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.stalled
-}
-
-// quietSince reports whether the node has had no fault since t.
-func (n *simNode) quietSince(t time.Time) bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.active == 0 && !n.quiet.After(t)
 }
 
 // calmSince reports whether the node has had no fault since t, nor delays that are
 // long against the shortest timeout.
 func (n *simNode) calmSince(t time.Time) bool {
-	return n.quietSince(t) && n.delays[0]+n.delays[1] <= simTimeouts[0]/8
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.active == 0 && !n.quiet.After(t) && n.delays[0]+n.delays[1] <= simTimeouts[0]/8
 }
 
 // noteLoss notes that the node is about to lose a key; all, if key is empty.
@@ -102,17 +84,6 @@ func (n *simNode) noteLoss(key string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.losses = append(n.losses, simLoss{time.Now(), key})
-}
-
-// lose has the node lose a key, rob has it give the key to somebody else for a time.
-func (n *simNode) lose(key string) {
-	n.noteLoss(key)
-	n.s.must(n.Del(key))
-}
-
-func (n *simNode) rob(key string, life time.Duration) {
-	n.noteLoss(key)
-	n.s.must(n.Set(key, simThief, life))
 }
 
 // simThief is the token of somebody who takes keys away.
@@ -142,13 +113,13 @@ func (n *simNode) lockKeys() map[string]testcluster.KeyState {
 	return all
 }
 
-// sortedKeys returns the names of those keys: what happens to them must not depend on
-// the order of a map.
-func (n *simNode) sortedKeys() (names []string) {
-	for key := range n.lockKeys() {
-		names = append(names, key)
+// loseKeys has the node lose all keys of locks.
+func (n *simNode) loseKeys() (names []string) {
+	names = slices.Sorted(maps.Keys(n.lockKeys())) // What happens must not depend on the order of a map.
+	for _, key := range names {
+		n.noteLoss(key)
+		n.s.must(n.Del(key))
 	}
-	slices.Sort(names)
 	return names
 }
 
@@ -173,46 +144,35 @@ func (n *simNode) lacks(l *simLock, t time.Time) string {
 }
 
 // has reports whether the node stores all keys of the lock, hasAny whether it stores one.
-func (n *simNode) has(l *simLock) bool {
-	return !slices.ContainsFunc(l.keys, func(key string) bool { return !n.stores(key, l.token) })
-}
+func (n *simNode) has(l *simLock) bool { return n.count(l) == len(l.keys) }
 
-func (n *simNode) hasAny(l *simLock) bool {
-	return slices.ContainsFunc(l.keys, func(key string) bool { return n.stores(key, l.token) })
-}
+func (n *simNode) hasAny(l *simLock) bool { return n.count(l) > 0 }
 
-func (n *simNode) stores(key, token string) bool {
-	value, _, err := n.Get(key)
-	return err == nil && value == token
-}
-
-// mayKeep reports whether the min hold of a lock that was released is a reason for the
-// node to have it; a release that comes late leaves it as long as it was told.
-func (n *simNode) mayKeep(l *simLock) bool {
-	return l.o.minHold > 0 && (n.faulty || n.isStalled() || time.Since(l.from) <= n.s.longest(l.o.minHold)+n.settle())
-}
-
-// holders returns how many nodes store all keys of the lock.
-func (s *sim) holders(l *simLock) (have int) {
-	for _, n := range s.nodes {
-		if n.has(l) {
+func (n *simNode) count(l *simLock) (have int) {
+	for _, key := range l.keys {
+		if value, _, err := n.Get(key); err == nil && value == l.token {
 			have++
 		}
 	}
 	return have
 }
 
+// mayKeep reports whether the min hold of a lock that was released is a reason for the
+// node to have it; a release that comes late leaves it as long as it was told.
+func (n *simNode) mayKeep(l *simLock) bool {
+	return l.o.minHold > 0 && (n.faulty || time.Since(l.from) <= n.s.longest(l.o.minHold)+n.settle())
+}
+
 // A simFault is one way in which a node fails. start returns what ends it. A new one goes
 // into one of the lists below; then the profiles that use the list have it.
 type simFault struct {
-	name   string
-	stalls bool // requests are carried out late
-	start  func(n *simNode, rng *rand.Rand) (end func())
+	name  string
+	start func(n *simNode, rng *rand.Rand) (end func())
 }
 
 // simFaults are the faults in which no key is lost.
 var simFaults = []simFault{
-	{"slow", true, func(n *simNode, rng *rand.Rand) func() {
+	{"slow", func(n *simNode, rng *rand.Rand) func() {
 		limit := testkit.Pick(rng, n.s.slowest...)
 		var d [4]time.Duration
 		for i := range d {
@@ -227,33 +187,39 @@ var simFaults = []simFault{
 		return n.usualDelays
 	}},
 	simCutOff,
-	simHung,
-	{"resets", false, func(n *simNode, _ *rand.Rand) func() {
+	{"hung", func(n *simNode, _ *rand.Rand) func() {
+		n.s.must(n.Hang())
+		return func() { n.s.must(n.Resume()) }
+	}},
+	{"resets", func(n *simNode, _ *rand.Rand) func() {
 		n.Proxy().Reset()
 		return n.Proxy().Reset
 	}},
-	{"refusing", false, func(n *simNode, rng *rand.Rand) func() {
+	{"refusing", func(n *simNode, rng *rand.Rand) func() {
 		n.Proxy().Refuse(true)
 		if rng.IntN(2) == 0 {
 			n.Proxy().Reset()
 		}
 		return func() { n.Proxy().Refuse(false) }
 	}},
-	simBlackHole,
+	{"black hole", func(n *simNode, _ *rand.Rand) func() {
+		n.Proxy().BlackHole(true)
+		return func() { n.Proxy().BlackHole(false) }
+	}},
 	simMute,
-	{"dead", false, func(n *simNode, _ *rand.Rand) func() {
+	{"dead", func(n *simNode, _ *rand.Rand) func() {
 		n.s.must(n.Stop())
 		return func() { n.s.must(n.Restart(true)) }
 	}},
-	{"restarted", false, func(n *simNode, _ *rand.Rand) func() {
+	{"restarted", func(n *simNode, _ *rand.Rand) func() {
 		n.s.must(n.Restart(true))
 		return func() {}
 	}},
-	{"killing connections", false, func(n *simNode, _ *rand.Rand) func() {
+	{"killing connections", func(n *simNode, _ *rand.Rand) func() {
 		n.Proxy().Kill()
 		return func() {}
 	}},
-	{"erring", false, func(n *simNode, rng *rand.Rand) func() {
+	{"erring", func(n *simNode, rng *rand.Rand) func() {
 		n.s.must(n.SetError(testkit.Pick(rng,
 			"LOADING Redis is loading the dataset in memory",
 			"BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.",
@@ -264,7 +230,7 @@ var simFaults = []simFault{
 
 // The faults that profiles ask for by name.
 var (
-	simCutOff = simFault{"cut off", true, func(n *simNode, rng *rand.Rand) func() {
+	simCutOff = simFault{"cut off", func(n *simNode, rng *rand.Rand) func() {
 		// With requests on their way, which may be delivered late.
 		delay := testkit.Between(rng, 50*time.Millisecond, 900*time.Millisecond)
 		n.Proxy().SetDelays(delay/2, delay, 0, n.delays[1])
@@ -273,11 +239,7 @@ var (
 			n.usualDelays()
 		}
 	}}
-	simHung = simFault{"hung", true, func(n *simNode, _ *rand.Rand) func() {
-		n.s.must(n.Hang())
-		return func() { n.s.must(n.Resume()) }
-	}}
-	simMute = simFault{"mute", false, func(n *simNode, _ *rand.Rand) func() {
+	simMute = simFault{"mute", func(n *simNode, _ *rand.Rand) func() {
 		n.Proxy().DropReplies(true)
 		return func() {
 			// A connection that has lost replies in the middle and delivers later
@@ -288,26 +250,22 @@ var (
 			n.Proxy().Refuse(false)
 		}
 	}}
-	simBlackHole = simFault{"black hole", false, func(n *simNode, _ *rand.Rand) func() {
-		n.Proxy().BlackHole(true)
-		return func() { n.Proxy().BlackHole(false) }
-	}}
 )
 
 // simDataLosses are the faults in which a node loses all of its keys, or all that are
 // locks; quarantine is for them.
 var simDataLosses = []simFault{
-	{"flushed", false, func(n *simNode, _ *rand.Rand) func() {
+	{"flushed", func(n *simNode, _ *rand.Rand) func() {
 		n.noteLoss("")
 		n.s.must(n.Flush())
 		return func() {}
 	}},
-	{"restarted without its data", false, func(n *simNode, _ *rand.Rand) func() {
+	{"restarted without its data", func(n *simNode, _ *rand.Rand) func() {
 		n.noteLoss("")
 		n.s.must(n.Restart(false))
 		return func() {}
 	}},
-	{"dead, and its data gone", false, func(n *simNode, _ *rand.Rand) func() {
+	{"dead, and its data gone", func(n *simNode, _ *rand.Rand) func() {
 		n.s.must(n.Stop())
 		return func() {
 			n.noteLoss("")
@@ -315,11 +273,9 @@ var simDataLosses = []simFault{
 		}
 	}},
 	// An old snapshot: the marker of the quarantine, and none of the locks.
-	{"restarted without its locks", false, func(n *simNode, _ *rand.Rand) func() {
+	{"restarted without its locks", func(n *simNode, _ *rand.Rand) func() {
 		n.s.must(n.Stop())
-		for _, key := range n.sortedKeys() {
-			n.lose(key)
-		}
+		n.loseKeys()
 		n.s.must(n.Restart(true))
 		return func() {}
 	}},
@@ -327,30 +283,16 @@ var simDataLosses = []simFault{
 
 // simKeyLosses are the faults in which keys of locks are lost that no restart explains.
 var simKeyLosses = []simFault{
-	{"losing keys", false, func(n *simNode, _ *rand.Rand) func() {
-		for _, key := range n.sortedKeys() {
-			n.lose(key)
+	{"losing keys", func(n *simNode, _ *rand.Rand) func() {
+		n.loseKeys()
+		return func() {}
+	}},
+	{"robbed", func(n *simNode, rng *rand.Rand) func() {
+		for _, key := range n.loseKeys() {
+			n.s.must(n.Set(key, simThief, testkit.Magnitude(rng, time.Millisecond, slices.Max(n.s.slowest))))
 		}
 		return func() {}
 	}},
-	{"robbed", false, func(n *simNode, rng *rand.Rand) func() {
-		for _, key := range n.sortedKeys() {
-			n.rob(key, testkit.Magnitude(rng, time.Millisecond, slices.Max(n.s.slowest)))
-		}
-		return func() {}
-	}},
-}
-
-// suffer begins a fault and returns what ends it.
-func (n *simNode) suffer(f simFault, rng *rand.Rand) (end func()) {
-	n.s.tracef("%s is %s", n.Name(), f.name)
-	n.begin(f.stalls)
-	stop := f.start(n, rng)
-	return func() {
-		stop()
-		n.end()
-		n.s.tracef("%s is not %s any more", n.Name(), f.name)
-	}
 }
 
 // A simWeather says how a node fails in one way after the other.
@@ -361,6 +303,23 @@ type simWeather struct {
 	length [2]time.Duration // of one
 	times  int              // so often, at most; 0: until the end
 	end    time.Time        // none begins then
+}
+
+// weather has pauses and faults of any length from a millisecond on, up to these.
+func weather(faults []simFault, quiet, length time.Duration, end time.Time) simWeather {
+	return simWeather{
+		faults: faults, end: end,
+		quiet: [2]time.Duration{time.Millisecond, quiet}, length: [2]time.Duration{time.Millisecond, length},
+	}
+}
+
+// endure has all faulty nodes fail.
+func (s *sim) endure(wg *sync.WaitGroup, w simWeather) {
+	for _, n := range s.nodes {
+		if rng := s.newRand(); n.faulty {
+			wg.Go(func() { n.endure(w, rng) })
+		}
+	}
 }
 
 func (n *simNode) endure(w simWeather, rng *rand.Rand) {
@@ -374,40 +333,24 @@ func (n *simNode) endure(w simWeather, rng *rand.Rand) {
 		if !time.Now().Before(w.end) || n.s.failed() {
 			return
 		}
-		end := n.suffer(fault, rng)
+		n.s.tracef("%s is %s", n.Name(), fault.name)
+		n.failing(1)
+		stop := fault.start(n, rng)
 		time.Sleep(length)
-		end()
+		stop()
+		n.failing(-1)
+		n.s.tracef("%s is not %s any more", n.Name(), fault.name)
 	}
 }
 
-// forget has the node forget its scripts, all but those that are kept. That is no fault:
-// no client may notice.
-func (n *simNode) forget(kept ...string) {
-	s := n.s
-	s.tracef("%s forgets its scripts, all but %d", n.Name(), len(kept))
-	s.must(n.FlushScripts())
-	if len(kept) == 0 {
-		return
-	}
-	conn, err := n.Conn(s.t.Context())
-	s.must(err)
-	if err != nil {
-		return
-	}
-	for _, script := range kept {
-		_, err := conn.Do("SCRIPT", "LOAD", simScripts[script].Source)
-		s.must(err)
-	}
-	s.must(conn.Close())
-}
-
-// forgetAtRandom does so at random moments.
+// forgetAtRandom has the node forget its scripts at random moments. That is no fault: no client may notice.
 func (n *simNode) forgetAtRandom(rng *rand.Rand, longest time.Duration, end time.Time) {
 	for {
 		time.Sleep(testkit.Magnitude(rng, time.Millisecond, longest))
 		if !time.Now().Before(end) {
 			return
 		}
-		n.forget()
+		n.s.tracef("%s forgets its scripts", n.Name())
+		n.s.must(n.FlushScripts())
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
-	"testing/synctest"
 	"time"
 
 	"github.com/seed6c881748/redlock/internal/fences"
@@ -14,16 +13,13 @@ import (
 	"github.com/seed6c881748/redlock/test/testkit"
 )
 
-// Random calls: clients come and go, and lock, extend and release, while nodes fail. After
-// the faults, everything must work again, and nothing may be left.
-
-// A randomSim is a run of it.
+// Random calls: clients come and go, and lock, extend and release, while nodes fail. After the faults, everything must work
+// again, and nothing may be left.
 type randomSim struct {
 	*sim
 
 	resources []string
 	plan      randomPlan
-	repeating bool // requests may run again; guarded by mu
 }
 
 // A randomPlan is what a seed decides at the beginning.
@@ -34,7 +30,6 @@ type randomPlan struct {
 	workers  int           // at most, per client
 	think    time.Duration // at most, between two operations
 	longTTL  bool
-	wipe     bool          // nodes lose their data between phases, when no lock can be held
 	maxFault time.Duration // the longest fault
 	maxQuiet time.Duration // the longest time between two faults of a node
 	usual    *simFault     // every other fault is this one; nil: none is
@@ -47,35 +42,18 @@ type randomPlan struct {
 	turn     time.Duration // at most; 0: there are none
 }
 
-func (p randomPlan) String() string {
-	if p.usual == nil {
-		p.usual = &simFault{}
-	}
-	type plain randomPlan
-	return fmt.Sprintf("%s, %+v", p.usual.name, plain(p))
-}
-
 func runRandom(s *sim) {
 	r := &randomSim{sim: s}
 	r.prepare()
-	s.tracef("%d nodes, prefix %q, resources %q, late %v, usually %v", len(s.nodes), s.prefix, r.resources, s.late, r.plan)
-	for phase := range r.plan.phases {
-		s.tracef("phase %d", phase+1)
+	s.tracef("%d nodes, prefix %q, resources %q, %+v", len(s.nodes), s.prefix, r.resources, r.plan)
+	for range r.plan.phases {
 		r.phase()
-		s.checkFences()
 		s.recover()
 		if s.failed() {
 			break
 		}
-		if phase+1 < r.plan.phases && r.plan.wipe {
-			r.wipe()
-		}
 	}
-	if s.late {
-		s.awaitLate(randomLate)
-		synctest.Wait()
-	}
-	if !s.failed() && (s.rng.IntN(4) == 0 || s.late) {
+	if !s.failed() && s.rng.IntN(4) == 0 {
 		s.checkNothingStays()
 	}
 }
@@ -98,7 +76,6 @@ func (r *randomSim) prepare() {
 		workers:  1 + rng.IntN(3),
 		think:    testkit.Pick(rng, 10*time.Millisecond, 50*time.Millisecond, 200*time.Millisecond),
 		longTTL:  rng.IntN(3) > 0,
-		wipe:     rng.IntN(3) == 0,
 		maxFault: testkit.Pick(rng, 30*time.Millisecond, 200*time.Millisecond, time.Second, 3*time.Second),
 		maxQuiet: testkit.Pick(rng, 30*time.Millisecond, 200*time.Millisecond, time.Second),
 		storms:   1 + rng.IntN(2),
@@ -117,38 +94,20 @@ func (r *randomSim) prepare() {
 		r.plan.usual = &simCutOff
 		r.plan.longTTL = true
 	}
-	// In seeds in which a lock may be held that one of the nodes does not have.
-	if n >= 3 && rng.IntN(5) < 2 {
-		r.beLate()
-	}
-	if s.seed%3 == 0 && !s.late {
+	if s.seed%3 == 0 {
 		r.plan.turn, r.plan.workers, r.plan.think = testkit.Between(s.newRand(), 5*time.Millisecond, 100*time.Millisecond), 6, 2*time.Millisecond
 		r.plan.clients, r.plan.longTTL, r.plan.closing = 2, false, false
 	}
-	r.prepareNodes()
-}
-
-// prepareNodes decides which nodes will fail. With a faulty majority little
-// succeeds, but that is where attempts fail in all ways and leave things behind.
-func (r *randomSim) prepareNodes() {
-	s, rng := r.sim, r.rng
 	slowest := testkit.Pick(rng, 0, time.Millisecond, time.Millisecond, 2*time.Millisecond, 10*time.Millisecond, 60*time.Millisecond)
 	late := rng.IntN(3) > 0
 	for _, n := range s.nodes {
 		n.delays = [2]time.Duration{testkit.Between(rng, 0, slowest), testkit.Between(rng, 0, slowest)}
-		switch {
-		case s.late:
-			n.Proxy().LateBytes(0, randomLate)
-		case late:
+		if late {
 			n.Proxy().LateBytes(0, testkit.Magnitude(rng, 10*time.Millisecond, simMaxLate))
 		}
 	}
-	minority := len(s.nodes) - s.need
-	faulty := testkit.Pick(rng, minority, rng.IntN(len(s.nodes)+1))
-	if s.late {
-		faulty = minority // The workers disturb each node in its turn.
-	}
-	s.makeFaulty(faulty)
+	// With a faulty majority little succeeds, but that is where attempts fail in all ways and leave things behind.
+	s.makeFaulty(testkit.Pick(rng, len(s.nodes)-s.need, rng.IntN(len(s.nodes)+1)))
 }
 
 // phase runs the clients and the faults, until all of them have ended.
@@ -160,15 +119,14 @@ func (r *randomSim) phase() {
 		testkit.WallOffset(c.r).Store(int64(testkit.Between(s.rng, -r.plan.skew, r.plan.skew)))
 	}
 	s.moveClocks(r.plan.length, r.plan.length)
-	r.setRepeating(true)
 	var wg sync.WaitGroup
+	faults := weather(simFaults, r.plan.maxQuiet, r.plan.maxFault, until)
+	faults.usual = r.plan.usual
+	for range r.plan.storms {
+		s.endure(&wg, faults)
+	}
 	for _, n := range s.nodes {
 		n.usualDelays()
-		for range r.plan.storms {
-			if rng := s.newRand(); n.faulty {
-				wg.Go(func() { n.endure(r.weather(until), rng) })
-			}
-		}
 		if rng := s.newRand(); r.plan.flushing {
 			wg.Go(func() { n.forgetAtRandom(rng, r.plan.maxQuiet, until) })
 		}
@@ -182,20 +140,15 @@ func (r *randomSim) phase() {
 			wg.Go(func() { w.run(until) })
 		}
 		if r.plan.closing && s.rng.IntN(2) == 0 {
-			rng := s.newRand()
-			wg.Go(func() { r.closeAtRandom(c, rng, until) })
+			at, limit := testkit.Between(s.rng, 0, r.plan.length), testkit.Pick(s.rng, simUnhurried, testkit.Between(s.rng, 0, 2*c.timeout))
+			wg.Go(func() {
+				time.Sleep(at)
+				c.closeIdle(limit)
+			})
 		}
 	}
 	wg.Wait()
-	r.setRepeating(false)
 	s.endDelays()
-}
-
-func (r *randomSim) weather(until time.Time) simWeather {
-	return simWeather{
-		faults: simFaults, usual: r.plan.usual, end: until,
-		quiet: [2]time.Duration{time.Millisecond, r.plan.maxQuiet}, length: [2]time.Duration{time.Millisecond, r.plan.maxFault},
-	}
 }
 
 // raiseCounters does what attempts do that others have overtaken: it has the node's
@@ -208,116 +161,6 @@ func (r *randomSim) raiseCounters(n *simNode, rng *rand.Rand, until time.Time) {
 		}
 		key := r.prefix + testkit.Reserved + fences.Mark + testkit.Pick(rng, r.resources...)
 		n.send(time.Second, "INCRBY", key, 1+rng.IntN(3))
-	}
-}
-
-func (r *randomSim) closeAtRandom(c *simClient, rng *rand.Rand, until time.Time) {
-	limit := simUnhurried
-	if rng.IntN(3) == 0 {
-		limit = testkit.Between(rng, 0, 2*c.timeout)
-	}
-	time.Sleep(testkit.Between(rng, 0, time.Until(until)))
-	c.closeIdleWithin(limit)
-}
-
-// wipe has nodes lose their data at a moment when nobody can hold a lock, which
-// is the only time at which they may.
-func (r *randomSim) wipe() {
-	s := r.sim
-	// The keys may outlive their locks, by the drift and by late extensions.
-	time.Sleep(simMaxTTL + time.Second)
-	synctest.Wait()
-	s.checkExpired()
-	s.checked = len(s.locks)
-	for _, n := range s.nodes {
-		if s.rng.IntN(2) == 0 {
-			s.tracef("%s loses its data", n.Name())
-			s.must(n.Restart(false))
-		}
-	}
-	synctest.Wait()
-	time.Sleep(3 * time.Second)
-}
-
-// In a share of the random seeds nothing that was ever sent can be relied on to
-// be over: what a broken connection still delivers comes up to randomLate later, and
-// requests run twice. A socket that was closed may go on delivering for more than a
-// minute after a partition, and whatever is between client and node may repeat a
-// request.
-//
-// Such a seed takes minutes instead of seconds, in which everybody is slower: locks
-// must be held while something late arrives.
-//
-// What is late must not touch a lock that is held. What arrives behind its token's release is released
-// again, unless it comes later than a minute, or was sent twice by what is on the way: then it may stay for
-// one ttl.
-
-// randomLate is the longest delay of late bytes and duplicates in such a seed: longer than clients reckon
-// with.
-const randomLate = 75 * time.Second
-
-// randomCopies is how often a node is sent a request again, at most.
-const randomCopies = 3
-
-// beLate makes a plan of late and duplicated requests.
-func (r *randomSim) beLate() {
-	p, rng := &r.plan, r.rng
-	r.late, p.wipe, p.longTTL = true, false, true
-	p.phases, p.clients, p.workers = 1, 2, 1+rng.IntN(2)
-	p.length, p.storms = testkit.Between(rng, randomLate, 2*randomLate), 1
-	p.think = testkit.Pick(rng, time.Second, 10*time.Second)
-	p.maxQuiet = testkit.Pick(rng, 5*time.Second, 15*time.Second)
-	p.maxFault = testkit.Pick(rng, time.Second, 3*time.Second)
-	p.bursts = 0
-	if rng.IntN(2) == 0 {
-		p.usual = &simCutOff
-	}
-	r.onRequest = r.repeatAtRandom
-}
-
-// setRepeating switches whether requests may run again.
-func (r *randomSim) setRepeating(on bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.repeating = on
-}
-
-// repeatAtRandom has some requests run again, and their copies as well.
-func (r *randomSim) repeatAtRandom(n *simNode, req *simRequest) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	rng := n.requestRand()
-	share := 16 // Or the keys of dead tokens would leave little to lock.
-	if req.cmd == "EVAL" {
-		share = 1 // Looks, and what the server does not know.
-	}
-	if !r.repeating || rng.IntN(share) > 0 || !n.requests.copy(req, randomCopies) {
-		return
-	}
-	n.sendAgain(req, testkit.Pick(rng, testkit.Between(rng, time.Millisecond, randomLate), testkit.Magnitude(rng, time.Millisecond, randomLate)))
-}
-
-// disturb has a node fail, in most cases, until end is called: while a lock is
-// asked for, so that a lock is held with a request of unknown outcome, and while it is
-// extended, so that every other vote counts.
-func (w *randomWorker) disturb(fault simFault) (end func()) {
-	s, rng := w.s, w.rng
-	if !s.late || rng.IntN(4) == 0 {
-		return func() {}
-	}
-	return testkit.Pick(rng, s.nodes...).suffer(fault, rng)
-}
-
-// holdLong extends the lock while things that are late arrive, and looks at it.
-func (w *randomWorker) holdLong(l *simLock) {
-	for range 2 + w.rng.IntN(14) {
-		time.Sleep(testkit.Between(w.rng, 0, 10*time.Second))
-		if l.check("held for long") != nil {
-			return
-		}
-		end := w.disturb(simBlackHole)
-		w.extendAtRandom(l)
-		end()
 	}
 }
 
@@ -386,27 +229,17 @@ func (w *randomWorker) run(until time.Time) {
 		if w.c.isClosed() {
 			afterClose++
 		}
-		if w.rng.IntN(20) == 0 {
-			w.inspect()
-			continue
-		}
-		end := w.disturb(simCutOff)
-		l := w.lock()
-		end()
-		if l != nil {
+		if l := w.lock(); l != nil {
 			w.hold(l)
 		}
 		if w.r.plan.closing && w.rng.IntN(20) == 0 {
 			// As a process does that ends right after a release or a failure.
-			w.c.closeIdle()
+			w.c.closeIdle(simUnhurried)
 		}
 	}
 }
 
 func (w *randomWorker) randomTTL() time.Duration {
-	if w.s.late && w.rng.IntN(4) > 0 {
-		return testkit.Between(w.rng, simMaxTTL*5/6, simMaxTTL) // So that an extension moves Until.
-	}
 	if w.r.plan.longTTL && w.rng.IntN(3) > 0 {
 		return testkit.Between(w.rng, 20*time.Millisecond, simMaxTTL)
 	}
@@ -416,7 +249,7 @@ func (w *randomWorker) randomTTL() time.Duration {
 // lock calls Lock or TryLock; nil if it got none.
 func (w *randomWorker) lock() *simLock {
 	rng, timeout := w.rng, w.c.timeout
-	ask := simAsk{try: rng.IntN(2) == 0, ttl: w.randomTTL(), attempts: 1}
+	ask := simAsk{try: rng.IntN(2) == 0, ttl: w.randomTTL()}
 	for _, i := range rng.Perm(len(w.r.resources))[:1+rng.IntN(len(w.r.resources))] {
 		ask.resources = append(ask.resources, w.r.resources[i])
 	}
@@ -447,7 +280,6 @@ func (w *randomWorker) retry(ask *simAsk) {
 	retries, delay := w.rng.IntN(4), testkit.Magnitude(w.rng, time.Millisecond, 100*time.Millisecond)
 	ask.opts = append(ask.opts, redlock.WithRetryCount(retries), redlock.WithRetryDelay(delay))
 	ask.bound = time.Duration(retries+1)*ask.bound + 2*time.Duration(retries)*delay
-	ask.attempts += retries
 	if w.rng.IntN(2) == 0 && (ask.o.turn == 0 || w.rng.IntN(8) == 0) {
 		ask.opts = append(ask.opts, redlock.WithPolling())
 		return
@@ -456,7 +288,6 @@ func (w *randomWorker) retry(ask *simAsk) {
 	// puts those off by more than the time that it takes. Before the first, it
 	// gets in line.
 	ask.bound += time.Duration(retries+1)*ask.bound + w.c.timeout
-	ask.attempts = 0
 }
 
 // hold uses the lock and ends it in one of several ways.
@@ -475,9 +306,6 @@ func (w *randomWorker) hold(l *simLock) {
 	defer wg.Wait()
 	if rng.IntN(4) == 0 {
 		w.share(l, fate < 6, &wg)
-	}
-	if w.s.late {
-		w.holdLong(l)
 	}
 	for range rng.IntN(4) {
 		time.Sleep(testkit.Magnitude(rng, time.Millisecond, 200*time.Millisecond))
@@ -532,7 +360,7 @@ func (w *randomWorker) use(l *simLock) {
 
 func (w *randomWorker) extendAtRandom(l *simLock) {
 	life := w.randomTTL()
-	if w.rng.IntN(2) == 0 && !w.s.late {
+	if w.rng.IntN(2) == 0 {
 		life = min(life, time.Second)
 	}
 	ctx, cancel, end := w.context(l.o.timeout * 3 / 2)
@@ -564,24 +392,5 @@ func (w *randomWorker) expire(l *simLock) {
 	start := time.Now()
 	if err := l.Extend(w.s.t.Context(), time.Second); !errors.Is(err, redlock.ErrLost) || !time.Now().Equal(start) {
 		w.s.failf("(4) Extend of %s after Until: %v, took %v", l.name, err, time.Since(start))
-	}
-}
-
-// inspect asks who holds a resource. Little is promised about the answer.
-func (w *randomWorker) inspect() {
-	s := w.s
-	ctx, cancel, end := w.context(w.c.timeout)
-	defer cancel()
-	start := time.Now()
-	in, err := w.c.r.Inspect(ctx, testkit.Pick(w.rng, w.r.resources...))
-	w.checkEnd("Inspect", start, 2*w.c.timeout, end, false) // Once more for connections.
-	switch {
-	case err == nil:
-		if len(in.Nodes) != len(s.nodes) {
-			s.failf("(8) Inspect shows %d of %d nodes", len(in.Nodes), len(s.nodes))
-		}
-	case ctx.Err() != nil && errors.Is(err, ctx.Err()), errors.Is(err, redlock.ErrClosed) && w.c.isClosed():
-	default:
-		s.failf("(8) Inspect: %v", err)
 	}
 }

@@ -12,10 +12,9 @@ import (
 	"github.com/seed6c881748/redlock/test/testkit"
 )
 
-// Waiting: clients with several goroutines each want the same few resources, while
-// subscriptions break, messages are lost, callers give up, attempts are cut short at the
-// moment of a wake-up, holders vanish and a minority of nodes fails. Every wait is compared
-// with what the retry delay allows. Promise (9) is here:
+// Waiting: clients with several goroutines each want the same few resources, while subscriptions break, messages are lost,
+// callers give up, attempts are cut short at the moment of a wake-up, holders vanish and a minority of nodes fails. Every
+// wait is compared with what the retry delay allows. Promise (9) is here:
 //
 //   - nobody sleeps past a free lock for longer than one retry delay
 //   - while nothing fails, a release wakes a waiter in a few round trips
@@ -59,7 +58,7 @@ func runWaiting(s *sim) {
 	s.tracef("%d nodes, sets %v, delay %v ± %v, hold %v, ttl %v, %+v, faults %v",
 		len(s.nodes), ws.sets, ws.delay, ws.jitter, ws.hold, ws.ttl, ws.o, ws.faults)
 	for range 1 + s.rng.IntN(4) {
-		s.openTapped(redlock.WithRetryDelay(ws.delay), redlock.WithRetryJitter(ws.jitter))
+		s.openClient(simOptions{}, redlock.WithRetryDelay(ws.delay), redlock.WithRetryJitter(ws.jitter))
 	}
 	s.moveClocks(time.Until(ws.until), ws.ttl)
 	for _, c := range s.clients {
@@ -71,11 +70,10 @@ func runWaiting(s *sim) {
 			s.wg.Go(func() { c.disturb(rng, ws.until) })
 		}
 	}
+	s.endure(&s.wg, weather(simFaults, time.Second, 2*time.Second, ws.until))
 	for _, n := range s.nodes {
 		if rng := s.newRand(); n.faulty {
-			own := s.newRand()
-			s.wg.Go(func() { n.endure(ws.weather(), rng) })
-			s.wg.Go(func() { n.forgetAtRandom(own, time.Second, ws.until) })
+			s.wg.Go(func() { n.forgetAtRandom(rng, time.Second, ws.until) })
 		}
 	}
 	s.wg.Wait()
@@ -110,13 +108,6 @@ func (ws *waitingSim) prepare() {
 	}
 	if ws.faults = rng.IntN(2) == 0; ws.faults && len(s.nodes) > s.need {
 		s.makeFaulty(1 + rng.IntN(len(s.nodes)-s.need))
-	}
-}
-
-func (ws *waitingSim) weather() simWeather {
-	return simWeather{
-		faults: simFaults, end: ws.until,
-		quiet: [2]time.Duration{time.Millisecond, time.Second}, length: [2]time.Duration{time.Millisecond, 2 * time.Second},
 	}
 }
 
@@ -182,7 +173,7 @@ func (ws *waitingSim) lock(w *simCaller, set []string, limit time.Duration, retr
 	}
 	splits := int64(0)
 	for _, c := range s.clients {
-		splits += c.splits()
+		splits += c.r.Stats().Splits
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -222,7 +213,7 @@ func (ws *waitingSim) free(l *simLock, from time.Time) {
 	}
 }
 
-// disturb does to the subscriptions of a client, which has taps, what networks do.
+// disturb does to the subscriptions of a client what networks do.
 func (c *simClient) disturb(rng *rand.Rand, until time.Time) {
 	for time.Now().Before(until) {
 		time.Sleep(testkit.Magnitude(rng, 100*time.Microsecond, 300*time.Millisecond))
@@ -252,17 +243,19 @@ func (ws *waitingSim) finish() {
 	s := ws.sim
 	synctest.Wait()
 	s.endDelays()
-	for _, c := range s.clients {
-		if st := c.r.Stats(); st.Waiting != 0 {
-			s.failf("(9) %d calls of %s still wait", st.Waiting, c.name)
-		}
-		if _, left := testkit.WaitersOf(c.r); left > 0 {
-			s.failf("(9) %d places in the lines at %s are taken", left, c.name)
-		}
-	}
+	s.checkLines()
 	time.Sleep(ws.ttl + 12*time.Second) // Of holders that have vanished; and for nodes to come back.
 	s.checkExpired()
 	for _, c := range s.clients {
 		c.checkStats()
+	}
+}
+
+// checkLines checks (9), when nobody waits any more.
+func (s *sim) checkLines() {
+	for _, c := range s.open() {
+		if _, left := testkit.WaitersOf(c.r); left > 0 {
+			s.failf("(9) %d places in the lines at %s are taken", left, c.name)
+		}
 	}
 }
