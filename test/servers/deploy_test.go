@@ -1,11 +1,12 @@
 package servers
 
 import (
+	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,11 +17,11 @@ import (
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/redlock"
 	"github.com/seed6c881748/redlock/redlock/redlockcheck"
+	"github.com/seed6c881748/redlock/test/testkit"
 )
 
 // These tests start servers with the files of examples/deploy, as they are. Only ports, folders and certificates are
 // others, by the command line; but a server that reads of a folder which is not there ends, whatever follows.
-
 const deployFolder = "../../examples/deploy"
 
 // A deployment is a few nodes, each with users.acl in a folder of its own, where it may be saved.
@@ -30,8 +31,8 @@ type deployment struct {
 	ca    string // the file
 }
 
-// deploy starts three nodes. edit may change users.acl.
-func deploy(t *testing.T, edit func(acl string) string) *deployment {
+// deploy starts three nodes.
+func deploy(t *testing.T) *deployment {
 	t.Helper()
 	acl, err := os.ReadFile(filepath.Join(deployFolder, "users.acl"))
 	require.NoError(t, err)
@@ -46,14 +47,12 @@ func deploy(t *testing.T, edit func(acl string) string) *deployment {
 	require.NoError(t, err)
 	for range 3 {
 		file := filepath.Join(t.TempDir(), "users.acl")
-		require.NoError(t, os.WriteFile(file, []byte(edit(string(acl))), 0o600))
+		require.NoError(t, os.WriteFile(file, acl, 0o600))
 		d.nodes = append(d.nodes, testcluster.RunServers(t, 1, testcluster.WithConfig(config),
 			testcluster.WithTLS(d.cert), testcluster.WithArgs("--aclfile", file)).Nodes[0])
 	}
 	return d
 }
-
-func asDeployed(acl string) string { return acl }
 
 // as returns the nodes for a user with the password that users.acl gives.
 func (d *deployment) as(user string) []redlock.Node {
@@ -69,30 +68,11 @@ func (d *deployment) with(user, password string) []redlock.Node {
 	return all
 }
 
-// operate runs a command on a node as the operator.
-func (d *deployment) operate(t *testing.T, i int, command string, args ...any) any {
-	t.Helper()
-	c, err := redis.Dial("tcp", d.nodes[i].TLSAddr(), redis.DialUseTLS(true), redis.DialTLSConfig(d.cert.Client()),
-		redis.DialUsername("operator"), redis.DialPassword("CHANGE-THIS-OPERATOR"))
-	require.NoError(t, err)
-	reply, err := c.Do(command, args...)
-	require.NoError(t, err)
-	require.NoError(t, c.Close())
-	return reply
-}
-
 // awaitUp waits until these clients have all nodes.
 func awaitUp(t *testing.T, clients ...*redlock.Redlock) {
 	t.Helper()
 	await(t, patience, "all clients have all nodes", func() bool {
-		for _, r := range clients {
-			for _, n := range r.Stats().Nodes {
-				if !n.Up {
-					return false
-				}
-			}
-		}
-		return true
+		return !slices.ContainsFunc(clients, func(r *redlock.Redlock) bool { return !testkit.AllUp(r) })
 	})
 }
 
@@ -102,13 +82,7 @@ func lockAllKinds(t *testing.T, holder, other *redlock.Redlock) map[string]*redl
 	t.Helper()
 	const long = 10 * time.Minute
 	before := tryLock(t, other, []string{"waited"}, long)
-	got := make(chan *redlock.Lock, 1)
-	go func() {
-		l, err := holder.Lock(t.Context(), []string{"waited"}, long, redlock.WithRetryDelay(time.Hour), redlock.WithRetryJitter(0))
-		assert.NoError(t, err)
-		got <- l
-	}()
-	await(t, patience, "it waits", func() bool { return holder.Stats().Waiting == 1 && holder.Stats().Nodes[0].Listens })
+	got := waiting(t, holder, "waited", true)
 	require.NoError(t, before.Extend(t.Context(), long))
 	release(t, before)
 	return map[string]*redlock.Lock{
@@ -119,54 +93,17 @@ func lockAllKinds(t *testing.T, holder, other *redlock.Redlock) map[string]*redl
 	}
 }
 
-// Nodes with the files of examples/deploy are restarted one after the other, each with its data, while locks of all
-// kinds are held: none of them is lost, and there is no second holder.
-func TestDeployedNodesRestartWithTheirLocks(t *testing.T) {
-	t.Parallel()
-	d := deploy(t, asDeployed)
-	prefix := redlock.WithPrefix("locks:")
-	holder, other := newPatient(t, d.as("locker"), prefix), newPatient(t, d.as("locker"), prefix)
-	held := lockAllKinds(t, holder, other)
-	stored := func(i int) any {
-		return d.operate(t, i, "EXISTS", "locks:waited", "locks:fenced", "locks:first", "locks:second", "locks:plain")
-	}
-	await(t, patience, "all nodes have all locks", func() bool {
-		if stored(0) == int64(5) && stored(1) == int64(5) && stored(2) == int64(5) {
-			return true
-		}
-		for resource, l := range held { // A node that was late may not have been asked; this repairs it.
-			require.NoError(t, l.Extend(t.Context(), time.Minute), resource)
-		}
-		return false
-	})
-	for i, n := range d.nodes {
-		require.NoError(t, n.Restart(true))
-		awaitUp(t, holder, other)
-		assert.Equal(t, int64(5), stored(i), "node %d has kept its keys", i)
-	}
-	for resource := range held {
-		refused(t, redlock.ErrTaken, other, []string{resource}, time.Minute)
-	}
-	for resource, l := range held {
-		require.NoError(t, l.Extend(t.Context(), time.Minute), resource)
-		release(t, l)
-	}
-}
-
 // What the users of the files may do is what check asks for, with all options.
 func TestDeployedNodesAreFit(t *testing.T) {
 	t.Parallel()
-	d := deploy(t, asDeployed)
+	d := deploy(t)
 	prefix := redlock.WithPrefix("locks:")
 	report := checked(t, d.as("checker"), prefix, redlock.WithFencing())
 	assert.Equal(t, redlockcheck.OK, report.Verdict())
 	requireLocks(t, d.as("locker"))
 	report = checked(t, d.as("checker"), prefix, redlock.WithFencing(), redlock.WithQuarantine(time.Minute))
 	assert.Equal(t, redlockcheck.OK, report.Verdict())
-	for _, user := range []string{"", "default"} {
-		_, err := newPatient(t, d.with(user, "CHANGE-THIS-LOCKER"), prefix).TryLock(t.Context(), []string{"a"}, time.Minute)
-		require.ErrorIs(t, err, redlock.ErrNoQuorum, "the default user is off")
-	}
+	refused(t, redlock.ErrNoQuorum, newPatient(t, d.with("default", "CHANGE-THIS-LOCKER")), []string{"a"}, time.Minute) // It is off.
 }
 
 // printed returns the commands under a heading of docs/runbooks.md.
@@ -245,38 +182,24 @@ func (s *shell) run(t *testing.T, block string) {
 	}
 }
 
-// A process that has not found the node again holds the next restart back, and with that no lock fails.
+// A process that has not found the node again holds the next restart back, and with that no lock fails. Each node comes
+// back with its data, so that locks of all kinds are kept.
 func TestRunbookRollingRestart(t *testing.T) {
 	t.Parallel()
-	d := deploy(t, asDeployed)
+	d := deploy(t)
 	sh := newShell(t, d)
 	prefix := redlock.WithPrefix("locks:")
-	var clients []*redlock.Redlock
-	for range 3 {
-		r := newPatient(t, d.as("locker"), prefix)
-		release(t, tryLock(t, r, []string{"warm"}, time.Minute))
-		clients = append(clients, r)
-	}
+	clients := []*redlock.Redlock{newPatient(t, d.as("locker"), prefix), newPatient(t, d.as("locker"), prefix)}
 	held := lockAllKinds(t, clients[0], clients[1])
 	awaitUp(t, clients...)
-	var stop atomic.Bool
-	cycles, ended := 0, make(chan error)
-	go func() {
-		var err error
-		for ; err == nil && !stop.Load(); cycles++ {
-			var l *redlock.Lock
-			if l, err = clients[2].Lock(t.Context(), []string{"busy"}, time.Minute); err == nil {
-				_ = l.Unlock(t.Context())
-			}
+	stop := work(t, func(ctx context.Context) {
+		l, err := clients[1].Lock(ctx, []string{"busy"}, time.Minute)
+		if ctx.Err() == nil && assert.NoError(t, err, "a majority is there all the time") {
+			_ = l.Unlock(context.WithoutCancel(ctx))
 		}
-		ended <- err
-	}()
-	defer func() {
-		stop.Store(true)
-		require.NoError(t, <-ended, "a majority is there all the time")
-		assert.Positive(t, cycles)
-	}()
+	})
 	sh.run(t, printed(t, "## Rolling restart")[0])
+	stop()
 	awaitUp(t, clients...)
 	for resource, l := range held {
 		refused(t, redlock.ErrTaken, clients[1], []string{resource}, time.Minute)
@@ -287,7 +210,7 @@ func TestRunbookRollingRestart(t *testing.T) {
 // clients-back.sh does not pass while a client lacks a node, and none is connected.
 func TestRunbookKnowsWhoIsMissing(t *testing.T) {
 	t.Parallel()
-	d := deploy(t, asDeployed)
+	d := deploy(t)
 	sh := newShell(t, d)
 	const once = `if sh clients-back.sh "$options" $NODES; then exit 1; fi`
 	sh.run(t, once)
@@ -306,7 +229,7 @@ func TestRunbookKnowsWhoIsMissing(t *testing.T) {
 func TestRunbookPassword(t *testing.T) {
 	t.Parallel()
 	const first, second = "CHANGE-THIS-LOCKER", "another one"
-	d := deploy(t, asDeployed)
+	d := deploy(t)
 	sh := newShell(t, d, "old="+first, "new="+second)
 	prefix := redlock.WithPrefix("locks:")
 	before := newPatient(t, d.with("locker", first), prefix)
@@ -336,7 +259,7 @@ func TestRunbookPassword(t *testing.T) {
 // A new certificate is read without a restart.
 func TestRunbookCertificate(t *testing.T) {
 	t.Parallel()
-	d := deploy(t, asDeployed)
+	d := deploy(t)
 	sh := newShell(t, d)
 	r := newPatient(t, d.as("locker"), redlock.WithPrefix("locks:"))
 	lock := tryLock(t, r, []string{"held"}, 10*time.Minute)

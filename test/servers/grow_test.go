@@ -30,8 +30,6 @@ const (
 type fleet struct {
 	mu     sync.Mutex
 	spells []spell
-	last   int64 // The fence of the last lock.
-	behind int   // Fences that were not above the last one.
 }
 
 type spell struct {
@@ -61,6 +59,13 @@ func (f *fleet) count(who string) (n int) {
 	return n
 }
 
+// gets waits until a client has got the lock once more.
+func (f *fleet) gets(t *testing.T, who string) {
+	t.Helper()
+	before := f.count(who)
+	await(t, time.Minute, who+" gets the lock", func() bool { return f.count(who) > before })
+}
+
 // check checks that nobody has held the lock together with somebody else.
 func (f *fleet) check(t *testing.T) {
 	t.Helper()
@@ -76,8 +81,6 @@ func (f *fleet) check(t *testing.T) {
 			last = s
 		}
 	}
-	assert.Zero(t, f.behind, "fences that did not grow")
-	t.Logf("%d locks", len(f.spells))
 }
 
 // work has something done again and again until it is stopped.
@@ -111,14 +114,6 @@ func (f *fleet) locks(t *testing.T, who, user string, set []*testcluster.Node, o
 			return
 		}
 		from := time.Now()
-		f.mu.Lock()
-		if l.Fence() > 0 && l.Err() == nil { // Else the next one may have come in between.
-			if l.Fence() <= f.last {
-				f.behind++
-			}
-			f.last = max(f.last, l.Fence())
-		}
-		f.mu.Unlock()
 		rest(ctx, time.Millisecond)
 		f.held(who, from, l.Until())
 		_ = l.Unlock(context.WithoutCancel(ctx))
@@ -132,87 +127,51 @@ func locker(t *testing.T, n *testcluster.Node, name string) {
 	setUser(t, n, name, strings.Fields(documentedRights(t))...)
 }
 
+// A node is added, and another one leaves. That two neighbouring sets exclude each other, the simulation shows; a real
+// server shows that deleting the user of the set before ends a client that was forgotten.
 func TestTheSetGrowsUnderLoad(t *testing.T) {
 	t.Parallel()
-	c := testcluster.RunServers(t, 5)
-	set := func(indices ...int) (nodes []*testcluster.Node) {
-		for _, i := range indices {
-			nodes = append(nodes, c.Nodes[i])
-		}
-		return nodes
-	}
-	namesOf := func(nodes []*testcluster.Node) (all []string) {
-		for _, n := range nodes {
-			all = append(all, n.Name())
-		}
-		return all
-	}
+	c := testcluster.RunServers(t, 4)
 	f := new(fleet)
-	type running struct {
-		r    *redlock.Redlock
-		stop func()
-	}
-	launch := func(step int, nodes []*testcluster.Node, who string) running {
-		r, stop := f.locks(t, fmt.Sprint(who, " of step ", step), fmt.Sprint("set", step), nodes, redlock.WithQuarantine(growTTL), redlock.WithFencing())
-		return running{r, stop}
-	}
-	gets := func(step int, who string) {
-		who = fmt.Sprint(who, " of step ", step)
-		before := f.count(who)
-		await(t, time.Minute, who+" gets the lock", func() bool { return f.count(who) > before })
-	}
-	before := set(0, 1, 2)
-	for _, n := range before {
-		locker(t, n, "set0")
-	}
-	fleet0 := []running{launch(0, before, "a"), launch(0, before, "b"), launch(0, before, "forgotten")}
-	require.NoError(t, fleet0[0].r.Admit(t.Context(), namesOf(before)...))
-	gets(0, "a")
-	sets := [][]*testcluster.Node{set(0, 1, 2, 3), set(0, 1, 2, 3, 4), set(0, 1, 2, 3), set(1, 2, 3)}
-	if testing.Short() {
-		sets = [][]*testcluster.Node{sets[0], sets[3]} // A node is replaced.
-	}
-	for step, nodes := range sets {
-		step++
-		old := fmt.Sprint("set", step-1)
+	launch := func(step int, nodes []*testcluster.Node) (who string, r *redlock.Redlock, stop func()) {
 		for _, n := range nodes {
 			locker(t, n, fmt.Sprint("set", step))
 		}
-		for _, n := range before { // A node that leaves is stopped for good.
-			if !slices.Contains(nodes, n) {
-				require.NoError(t, n.Stop())
-			}
+		who = fmt.Sprint("step ", step)
+		r, stop = f.locks(t, who, fmt.Sprint("set", step), nodes, redlock.WithQuarantine(growTTL), redlock.WithFencing())
+		return who, r, stop
+	}
+	forgotten, r, _ := launch(0, c.Nodes[:3])
+	require.NoError(t, r.Admit(t.Context(), names(c)[:3]...))
+	f.gets(t, forgotten)
+	before := c.Nodes[:3]
+	var stop func()
+	for step, nodes := range [][]*testcluster.Node{c.Nodes, c.Nodes[1:]} {
+		if step > 0 {
+			require.NoError(t, c.Nodes[0].Stop()) // A node that leaves is stopped for good.
 		}
-		var fleet1 []running
-		for i, who := range []string{"a", "b"} { // One after the other, and both sets work together.
-			next := launch(step, nodes, who)
-			for _, n := range nodes {
-				if i == 0 && !slices.Contains(before, n) {
-					require.NoError(t, next.r.Admit(t.Context(), n.Name()))
-				}
-			}
-			gets(step, who)
-			gets(step-1, "forgotten")
-			fleet0[i].stop()
-			require.NoError(t, fleet0[i].r.Close(t.Context()))
-			fleet1 = append(fleet1, next)
+		var who string
+		who, r, stop = launch(step+1, nodes)
+		if step == 0 {
+			require.NoError(t, r.Admit(t.Context(), names(c)[3]))
 		}
-		for _, n := range before {
-			if slices.Contains(nodes, n) {
+		f.gets(t, who) // Both sets work together.
+		f.gets(t, forgotten)
+		old := fmt.Sprint("set", step)
+		for _, n := range nodes {
+			if slices.Contains(before, n) {
 				assert.Equal(t, int64(1), admin(t, n, "ACL", "DELUSER", old))
 				assert.NotContains(t, string(admin(t, n, "CLIENT", "LIST").([]byte)), "user="+old)
 			}
 		}
-		shut := f.count(fmt.Sprint("forgotten of step ", step-1))
+		shut := f.count(forgotten)
 		rest(t.Context(), growTTL)
-		require.NoError(t, fleet1[0].r.Admit(t.Context(), namesOf(nodes)...))
-		assert.InDelta(t, shut, f.count(fmt.Sprint("forgotten of step ", step-1)), 1, "but for a lock that it had")
-		before, fleet0 = nodes, append(fleet1, launch(step, nodes, "forgotten"))
+		require.NoError(t, r.Admit(t.Context(), names(c)[step:]...))
+		assert.InDelta(t, shut, f.count(forgotten), 1, "but for a lock that it had")
+		before, forgotten = nodes, who
 	}
-	gets(len(sets), "b")
-	for _, r := range fleet0 {
-		r.stop()
-	}
+	f.gets(t, forgotten)
+	stop()
 	f.check(t)
 }
 
@@ -240,10 +199,6 @@ func TestOneRedisBecomesThree(t *testing.T) {
 			_, _ = conn.Do("EVAL", unlock, 1, grown, token)
 		})
 	}
-	gets := func(who string) {
-		before := f.count(who)
-		await(t, time.Minute, who+" gets the lock", func() bool { return f.count(who) > before })
-	}
 	stop := plain("plain")
 	plain("forgotten")
 	for _, user := range []string{"set1", "set2"} {
@@ -253,7 +208,7 @@ func TestOneRedisBecomesThree(t *testing.T) {
 	}
 	two, stopTwo := f.locks(t, "two", "set1", c.Nodes[:2])
 	for _, who := range []string{"plain", "forgotten", "two"} {
-		gets(who)
+		f.gets(t, who)
 	}
 	stop()
 
@@ -264,18 +219,15 @@ func TestOneRedisBecomesThree(t *testing.T) {
 	ended, err := redis.Int(conn.Do("CLIENT", "KILL", "USER", "default", "SKIPME", "yes"))
 	require.NoError(t, err)
 	assert.Positive(t, ended)
-	list, err := redis.String(conn.Do("CLIENT", "LIST"))
-	require.NoError(t, err)
-	assert.Equal(t, 1, strings.Count(list, "user=default"), "only who asks")
 	shut := f.count("forgotten")
 	rest(t.Context(), growTTL)
 
 	_, stopThree := f.locks(t, "three", "set2", c.Nodes)
-	gets("three")
-	gets("two")
+	f.gets(t, "three")
+	f.gets(t, "two")
 	stopTwo()
 	require.NoError(t, two.Close(t.Context()))
-	gets("three")
+	f.gets(t, "three")
 	assert.InDelta(t, shut, f.count("forgotten"), 1)
 	stopThree()
 	f.check(t)

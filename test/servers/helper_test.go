@@ -2,19 +2,17 @@ package servers
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
-
-	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/redlock"
 	"github.com/seed6c881748/redlock/test/testkit"
 )
 
-// How these tests, which need real servers, are run is in docs/testing.md: what they are for is
-// what a fake server and a fake clock cannot show. All their bounds are generous, since a busy
-// machine is not a failing one.
+// These tests are for what a fake server and a fake clock cannot show. All their bounds are generous, since a busy machine is
+// not a failing one.
 
 // What these tests share with the simulation and with those of redlock/, under short names.
 var (
@@ -28,14 +26,10 @@ var (
 	keys          = testkit.Keys
 	names         = testkit.Names
 	requireNoKeys = testkit.RequireNoKeys
-	holders       = testkit.Holders
 	cycle         = testkit.Cycle
-	votesOf       = testkit.VotesOf
 	connects      = testkit.Connects
 	rounds        = testkit.Rounds
 	between       = testkit.Between
-	magnitude     = testkit.Magnitude
-	envNumber     = testkit.EnvNumber
 
 	newPatient     = testkit.NewPatient
 	serverNodes    = testkit.ServerNodes
@@ -43,7 +37,6 @@ var (
 	awaitAll       = testkit.AwaitAll
 	release        = testkit.Release
 	lockEverywhere = testkit.LockEverywhere
-	dialler        = testkit.Dialler
 	selecting      = testkit.Selecting
 	setUser        = testkit.SetUser
 	heap           = testkit.Heap
@@ -74,25 +67,10 @@ func rest(ctx context.Context, d time.Duration) {
 	}
 }
 
-// awaitNoKeys waits until no node stores a lock. On failure it shows what is
-// left.
+// awaitNoKeys waits until no node stores a lock.
 func awaitNoKeys(t *testing.T, c *testcluster.Cluster) {
 	t.Helper()
-	left := make(map[string]testcluster.KeyState)
-	start := time.Now()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		clear(left)
-		for _, n := range c.Nodes {
-			for k, s := range keys(t, n) {
-				left[n.Name()+": "+k] = s
-			}
-		}
-		if len(left) == 0 {
-			return
-		}
-		require.Less(t, time.Since(start), patience, "keys left: %v", left)
-		<-tick.C
-	}
+	await(t, patience, "no node has keys", func() bool {
+		return !slices.ContainsFunc(c.Nodes, func(n *testcluster.Node) bool { return len(keys(t, n)) > 0 })
+	})
 }

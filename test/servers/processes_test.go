@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -82,17 +83,21 @@ func TestCandidate(t *testing.T) {
 		require.NoError(t, err)
 		tick := time.NewTicker(5 * time.Millisecond)
 		for at := time.Now(); e.IsLeader(); at = time.Now() {
-			fmt.Println("leads", term.Fence(), at.UnixNano())
+			fmt.Println(term.Fence(), at.UnixNano())
 			select {
 			case <-tick.C:
 			case <-resign:
 				err = term.Resign(ctx)
 			}
 		}
-		why := term.Err()
-		err = errors.Join(err, term.Resign(ctx))
-		expired := errors.Is(why, redlock.ErrExpired) && errors.Is(err, redlock.ErrExpired)
-		fmt.Println("led", term.Fence(), why != nil && err == nil, expired)
+		how := "other"
+		switch why, resigned := term.Err(), term.Resign(ctx); {
+		case errors.Is(why, redlock.ErrExpired) && errors.Is(resigned, redlock.ErrExpired):
+			how = "expired"
+		case why != nil && err == nil && resigned == nil:
+			how = "resigned"
+		}
+		fmt.Println(term.Fence(), how)
 	}
 }
 
@@ -101,9 +106,7 @@ type reign struct {
 	name        string
 	fence       int64
 	first, last time.Time // instants at which it led
-	over        bool      // it knows that it leads no more
-	resigned    bool      // as it wanted
-	expired     bool      // as it has found
+	how         string    // it has ended, if its process knows that
 }
 
 // A constituency is the processes that stand, and what they have said.
@@ -111,7 +114,7 @@ type constituency struct {
 	processes map[string]*child.Process
 
 	mu     sync.Mutex
-	reigns []*reign // in the order of their fences
+	reigns []reign // in the order of their fences
 }
 
 func newConstituency(t *testing.T, c *testcluster.Cluster, names ...string) *constituency {
@@ -132,52 +135,49 @@ func newConstituency(t *testing.T, c *testcluster.Cluster, names ...string) *con
 func (c *constituency) hear(name, line string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var fence, nanos int64
-	var resigned, expired bool
-	if n, _ := fmt.Sscanf(line, "leads %d %d", &fence, &nanos); n == 2 {
-		at := time.Unix(0, nanos)
-		i, found := slices.BinarySearchFunc(c.reigns, fence, func(r *reign, fence int64) int { return int(r.fence - fence) })
-		if !found {
-			c.reigns = slices.Insert(c.reigns, i, &reign{name: name, fence: fence, first: at})
-		}
-		c.reigns[i].last = at
+	var fence int64
+	var what string
+	if n, _ := fmt.Sscan(line, &fence, &what); n < 2 {
+		return
 	}
-	if n, _ := fmt.Sscanf(line, "led %d %t %t", &fence, &resigned, &expired); n == 3 {
-		for _, r := range c.reigns {
-			if r.fence == fence {
-				r.over, r.resigned, r.expired = true, resigned, expired
-			}
-		}
+	i, found := slices.BinarySearchFunc(c.reigns, fence, func(r reign, fence int64) int { return int(r.fence - fence) })
+	if !found {
+		c.reigns = slices.Insert(c.reigns, i, reign{name: name, fence: fence})
+	}
+	r := &c.reigns[i]
+	if nanos, err := strconv.ParseInt(what, 10, 64); err != nil {
+		r.how = what
+	} else if r.last = time.Unix(0, nanos); !found {
+		r.first = r.last
 	}
 }
 
-// of returns what is known of the term with this fence, and last the latest one.
-func (c *constituency) of(fence int64) (r, last reign) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, one := range c.reigns {
-		if last = *one; last.fence == fence {
-			r = last
+// await waits for a term, the latest of those that are so.
+func (c *constituency) await(t *testing.T, what string, is func(r reign) bool) (r reign) {
+	t.Helper()
+	await(t, patience, what, func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		for _, one := range slices.Backward(c.reigns) {
+			if r = one; is(one) {
+				return true
+			}
 		}
-	}
-	return r, last
+		return false
+	})
+	return r
 }
 
 // follows waits until somebody else than in this term leads, and returns that term.
 func (c *constituency) follows(t *testing.T, r reign) (next reign) {
 	t.Helper()
-	await(t, patience, "somebody else leads", func() bool {
-		_, next = c.of(0)
-		return next.fence > r.fence && next.name != r.name && !next.over
-	})
-	return next
+	return c.await(t, "somebody else leads", func(o reign) bool { return o.fence > r.fence && o.name != r.name && o.how == "" })
 }
 
-// knows waits until the process of this term knows that it is over, and returns what it has said then.
-func (c *constituency) knows(t *testing.T, r reign) reign {
+// knows waits until the process of this term knows that it is over, and returns how it has ended.
+func (c *constituency) knows(t *testing.T, r reign) string {
 	t.Helper()
-	await(t, patience, "it knows", func() bool { r, _ = c.of(r.fence); return r.over })
-	return r
+	return c.await(t, "it knows", func(o reign) bool { return o.fence == r.fence && o.how != "" }).how
 }
 
 // Candidates are killed, stopped and hung off their nodes: never do two lead by their own clocks.
@@ -193,7 +193,7 @@ func TestElectionOfProcesses(t *testing.T) {
 	})
 	require.NoError(t, all.processes[first.name].Say("resign"))
 	second := all.follows(t, first)
-	require.True(t, all.knows(t, first).resigned)
+	require.Equal(t, "resigned", all.knows(t, first))
 
 	await(t, patience, "all nodes have the lock, also where others came first", func() bool {
 		return !slices.ContainsFunc(c.Nodes, func(n *testcluster.Node) bool {
@@ -202,8 +202,7 @@ func TestElectionOfProcesses(t *testing.T) {
 	})
 	require.NoError(t, c.First(2).Hang())
 	time.Sleep(2 * electionTTL) // A minority hangs, which is no event for anybody.
-	_, last := all.of(0)
-	require.Equal(t, second.fence, last.fence)
+	require.Equal(t, second.fence, all.follows(t, first).fence)
 	require.NoError(t, c.First(2).Resume())
 
 	require.NoError(t, all.processes[second.name].Cmd.Process.Kill())
@@ -212,7 +211,7 @@ func TestElectionOfProcesses(t *testing.T) {
 	require.NoError(t, stalled.Signal(syscall.SIGSTOP))
 	fourth := all.follows(t, third)
 	require.NoError(t, stalled.Signal(syscall.SIGCONT))
-	require.True(t, all.knows(t, third).expired)
+	require.Equal(t, "expired", all.knows(t, third))
 
 	require.NoError(t, c.First(3).Stop()) // There is no quorum.
 	all.knows(t, fourth)
@@ -270,13 +269,7 @@ func TestProcessThatStoodStillGetsItsLock(t *testing.T) {
 				return true
 			default:
 			}
-			granted := 0
-			for _, n := range c.Nodes {
-				if _, there, err := n.Get(resource); err == nil && there {
-					granted++
-				}
-			}
-			return granted == len(c.Nodes)
+			return !slices.ContainsFunc(c.Nodes, func(n *testcluster.Node) bool { return len(keys(t, n)) == 0 })
 		})
 		if said != "" {
 			continue

@@ -16,7 +16,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed6c881748/redlock/internal/node"
 	"github.com/seed6c881748/redlock/internal/sets"
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/redlock"
@@ -38,18 +37,9 @@ func TestReplicaThatWasAMasterIsDown(t *testing.T) {
 	host, port, err := net.SplitHostPort(c.Nodes[1].DirectAddr())
 	require.NoError(t, err)
 	admin(t, c.Nodes[0], "REPLICAOF", host, port)
-	lockAndUnlock := func() {
-		l := tryLock(t, r, []string{"x"}, time.Minute)
-		release(t, l)
-	}
-	await(t, patience, "the replica is given up", func() bool {
-		lockAndUnlock()
-		return !r.Stats().Nodes[0].Up
-	})
-	connected := r.Stats().Nodes[0].Connects
-	await(t, patience, "it is tried again and again", func() bool {
-		lockAndUnlock()
-		return r.Stats().Nodes[0].Connects > connected+3
+	await(t, patience, "the replica is given up, and tried again and again", func() bool {
+		release(t, tryLock(t, r, []string{"x"}, time.Minute))
+		return !r.Stats().Nodes[0].Up && r.Stats().Nodes[0].Connects > 4
 	})
 	s := r.Stats().Nodes[0]
 	assert.False(t, s.Up)
@@ -65,33 +55,22 @@ func startSentinel(t *testing.T, master *testcluster.Node) string {
 	t.Helper()
 	bin, err := testcluster.ServerBinary()
 	require.NoError(t, err)
-	var lc net.ListenConfig
-	ln, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	addr := ln.Addr().String()
-	_, port, err := net.SplitHostPort(addr)
-	require.NoError(t, err)
-	host, masterPort, err := net.SplitHostPort(master.Addr())
-	require.NoError(t, err)
+	_, port, _ := net.SplitHostPort(addr)
+	host, masterPort, _ := net.SplitHostPort(master.Addr())
 	dir := t.TempDir()
-	settings := fmt.Sprintf("bind 127.0.0.1\nport %s\ndir %s\nsentinel monitor m %s %s 1\n", port, dir, host, masterPort)
 	file := filepath.Join(dir, "sentinel.conf")
+	settings := fmt.Sprintf("bind 127.0.0.1\nport %s\ndir %s\nsentinel monitor m %s %s 1\n", port, dir, host, masterPort)
 	require.NoError(t, os.WriteFile(file, []byte(settings), 0o600))
-	cmd := exec.Command(bin, file, "--sentinel")
 	require.NoError(t, ln.Close())
-	require.NoError(t, cmd.Start())
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	})
+	p, err := testcluster.StartProcess(exec.Command(bin, file, "--sentinel"), filepath.Join(dir, "log"))
+	require.NoError(t, err)
+	t.Cleanup(p.Kill)
 	await(t, patience, "the Sentinel answers", func() bool {
 		conn, err := redis.Dial("tcp", addr)
-		if err != nil {
-			return false
-		}
-		defer func() { _ = conn.Close() }()
-		_, err = conn.Do("PING")
-		return err == nil
+		return err == nil && conn.Close() == nil
 	})
 	return addr
 }
@@ -100,25 +79,15 @@ func startSentinel(t *testing.T, master *testcluster.Node) string {
 func TestSentinelIsNamed(t *testing.T) {
 	t.Parallel()
 	addr := startSentinel(t, testcluster.RunServers(t, 1).Nodes[0])
-	pool := &redis.Pool{Dial: func() (redis.Conn, error) { return redis.Dial("tcp", addr) }}
-	for name, tt := range map[string]struct {
-		node redlock.Node
-		want string
-	}{
-		"address":  {redlock.NewNode(addr), "it is a Sentinel, which stores no locks (take the addresses of masters)"},
-		"pool":     {redlock.Node{Name: "n", Pool: pool}, "it is a Sentinel, which stores no locks (take the addresses of masters)"},
-		"database": {redlock.NewNode("redis://" + addr + "?db=2"), "the server has no databases (a Sentinel has none, it stores no locks)"},
+	for at, says := range map[string]string{
+		addr:                        "it is a Sentinel, which stores no locks (take the addresses of masters)",
+		"redis://" + addr + "?db=2": "the server has no databases (a Sentinel has none, it stores no locks)",
 	} {
-		r := newPatient(t, []redlock.Node{tt.node})
-		_, err := r.TryLock(t.Context(), []string{"a"}, time.Minute)
-		require.ErrorIs(t, err, redlock.ErrNoQuorum, name)
-		require.ErrorContains(t, err, tt.want, name)
-		assert.NotContains(t, err.Error(), "KEYS", name)
-		assert.NotContains(t, err.Error(), "with args", name)
+		err := refusal(t, redlock.ErrNoQuorum, newPatient(t, []redlock.Node{redlock.NewNode(at)}), []string{"a"}, time.Minute)
+		require.ErrorContains(t, err, says)
+		assert.NotContains(t, err.Error(), "with args")
 	}
-	report := checked(t, []redlock.Node{redlock.NewNode(addr)})
-	assert.Contains(t, report.String(), "it is a Sentinel, which stores no locks")
-	assert.NotContains(t, report.String(), "with args", "nor Lua")
+	assert.Contains(t, checked(t, []redlock.Node{redlock.NewNode(addr)}).String(), "it is a Sentinel, which stores no locks")
 }
 
 // note writes one, by the node's clock, and returns what others are there.
@@ -138,25 +107,23 @@ func TestNotesOnAServer(t *testing.T) {
 	require.Len(t, r.Notes, 1)
 	assert.Equal(t, "a", r.Notes[0].Who)
 	assert.Less(t, r.Notes[0].Age, 20*time.Second)
-	ms, err := redis.Int64(adminConn(t, n).Do("PTTL", testkit.NotesKey))
-	require.NoError(t, err)
-	assert.InDelta(t, sets.Life.Milliseconds(), ms, 20_000)
 
 	// Where nothing can be written, others' can be read all the same, and it is no error.
-	admin(t, n, "CONFIG", "SET", "maxmemory", "1")
-	r = note(t, n, "c")
-	assert.False(t, r.Wrote)
-	assert.Len(t, r.Notes, 2)
-	admin(t, n, "CONFIG", "SET", "maxmemory", "0")
-	admin(t, n, "CONFIG", "SET", "min-replicas-to-write", "3")
-	r = note(t, n, "c")
-	assert.False(t, r.Wrote)
-	assert.Len(t, r.Notes, 2)
-	admin(t, n, "CONFIG", "SET", "min-replicas-to-write", "0")
+	for setting, value := range map[string]string{"maxmemory": "1", "min-replicas-to-write": "3"} {
+		admin(t, n, "CONFIG", "SET", setting, value)
+		r = note(t, n, "c")
+		assert.False(t, r.Wrote)
+		assert.Len(t, r.Notes, 2)
+		admin(t, n, "CONFIG", "SET", setting, "0")
+	}
+
+	// Whoever lacks a right learns nothing, and hears of no error.
+	for rights, notes := range map[string]int{"+eval +get +set +time +info": 2, "+eval +set +time +info": 0} {
+		setUser(t, n, "some", append(strings.Fields(rights), "~*")...)
+		assert.Len(t, testkit.RunNotes(t, n, sets.Read(), redis.DialUsername("some"), redis.DialPassword(secret)).Notes, notes, rights)
+	}
 
 	// What another program has put there is none.
-	require.NoError(t, n.Set(testkit.NotesKey, "x\ny z\n1 2 3 {}\n\n", time.Minute))
-	assert.Empty(t, testkit.RunNotes(t, n, sets.Read()).Notes)
 	admin(t, n, "DEL", testkit.NotesKey)
 	admin(t, n, "LPUSH", testkit.NotesKey, "x")
 	assert.Empty(t, testkit.RunNotes(t, n, sets.Read()).Notes)
@@ -186,34 +153,4 @@ func TestNotesOfAMasterAreNotItsReplicas(t *testing.T) {
 	text, _, err := replica.Get(testkit.NotesKey)
 	require.NoError(t, err)
 	assert.NotContains(t, text, "\n", "the other's line is gone")
-}
-
-// Whoever lacks a right learns nothing, and hears of no error.
-func TestNotesWithoutRights(t *testing.T) {
-	c := testcluster.RunServers(t, 1)
-	n := c.Nodes[0]
-	require.True(t, note(t, n, "a").Wrote)
-	for name, test := range map[string]struct {
-		rights string
-		none   bool
-		notes  int
-	}{
-		"those of the documents": {"+eval +get +set +time +info", false, 1},
-		"no INFO":                {"+eval +get +set +time", true, 0},
-		"no TIME":                {"+eval +get +set +info", true, 0},
-		"no SET":                 {"+eval +get +time +info", false, 1},
-		"no GET":                 {"+eval +set +time +info", false, 0},
-	} {
-		t.Run(name, func(t *testing.T) {
-			admin(t, n, "ACL", redis.Args{"SETUSER", "some", "reset", "on", ">x", "~*", "-@all"}.AddFlat(strings.Fields(test.rights))...)
-			conn, err := n.Conn(t.Context(), redis.DialUsername("some"), redis.DialPassword("x"))
-			require.NoError(t, err)
-			defer func() { _ = conn.Close() }()
-			text, err := redis.String(conn.Do("EVAL", append([]any{node.Code(sets.Script), 1, testkit.NotesKey}, sets.Read()...)...))
-			require.NoError(t, err)
-			r, ok := sets.Parse(text)
-			assert.Equal(t, test.none, !ok)
-			assert.Len(t, r.Notes, test.notes)
-		})
-	}
 }
