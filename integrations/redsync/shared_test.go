@@ -179,6 +179,20 @@ func TestARedlockIsOpenAsLongAsAReleaseIsOwed(t *testing.T) {
 	})
 }
 
+// A node that is away for good is owed nothing in the end.
+func TestARedlockIsClosedThoughANodeStaysAway(t *testing.T) {
+	inPools(t, func(t *testing.T, c *redlocktest.Cluster) {
+		m := New(pools(c)...).NewMutex("x", WithExpiry(5*time.Second))
+		require.NoError(t, m.Lock())
+		c.StopMajority()
+		require.ErrorAs(t, refusal(m.Unlock()), new(*RedisError))
+		time.Sleep(5 * time.Minute)
+		synctest.Wait()
+		require.Empty(t, redlocks(c))
+		c.Recover()
+	})
+}
+
 // CloseIdle leaves nothing but what is needed.
 func TestCloseIdle(t *testing.T) { //nolint:paralleltest // It closes what others have.
 	inPoolsAlone(t, func(t *testing.T, c *redlocktest.Cluster) {

@@ -462,3 +462,31 @@ func TestManyConnectionsAreMadeWithRests(t *testing.T) {
 		}
 	}
 }
+
+// A look that is refused is replaced by releases, and that ends, too.
+func TestManyLooksThatAreRefusedEnd(t *testing.T) {
+	w, all := asked(t, 3)
+	w.breaks()
+	w.connect()
+	for _, o := range all {
+		require.NoError(t, w.n.Enqueue(o.request(node.Release, release), w.at()))
+	}
+	w.run(0)
+	sent := 0
+	for end := 3 * time.Hour; w.due > 0 && w.now < end; sent++ {
+		require.Less(t, sent, 100, "looks and releases")
+		w.now, w.due = max(w.now, w.due), 0
+		w.n.Tick(w.at())
+		w.note()
+		for _, s := range w.write() {
+			if s.Command.Script == node.Look {
+				w.n.Answer(w.c, nil, errors.New("NOPERM"), w.at())
+			} else {
+				w.n.Answer(w.c, "gone", nil, w.at())
+			}
+			w.note()
+		}
+		w.carry()
+	}
+	assert.Zero(t, w.n.Stats(w.at()).Repeats)
+}
