@@ -233,6 +233,35 @@ func TestPoolGetsBackWhatItReturnedLate(t *testing.T) {
 	})
 }
 
+// A slowConn is a connection whose Close waits for the test.
+type slowConn struct {
+	testcluster.FullConn
+
+	release <-chan struct{}
+}
+
+func (c slowConn) Close() error { <-c.release; return c.FullConn.Close() }
+
+// A node whose pool does not take its connection back cannot come up, and no call waits for that.
+func TestPoolThatHangsInCloseIsNotWaitedFor(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		release, nodes := make(chan struct{}), nodesOf(c)
+		for i, n := range c.Nodes[:2] {
+			nodes[i].Pool = testcluster.WrapPool(n.Pool(), func(conn redis.Conn) redis.Conn { return slowConn{conn.(testcluster.FullConn), release} })
+		}
+		r := newOver(t, nodes)
+		warm(t, r)
+		c.First(2).Reset()
+		time.Sleep(time.Minute)
+		start := time.Now()
+		refused(t, redlock.ErrNoQuorum, r, []string{"a"}, ttl)
+		assert.LessOrEqual(t, time.Since(start), redlock.DefaultNodeTimeout)
+		close(release)
+		time.Sleep(time.Second)
+		warm(t, r)
+	})
+}
+
 // A vault is a user's pool that knows a password.
 type vault struct {
 	redlock.Pool

@@ -21,22 +21,22 @@ type move struct {
 	node uint8
 }
 
-type what uint8
+type what string
 
 const (
-	begin what = iota
-	carry
-	hear
-	hearNews
-	loseNews
-	act
-	unlock
-	giveUp
-	turnAway
-	listen
-	strangerUnlocks
-	endTurn
-	pass
+	begin           what = "a call begins"
+	carry           what = "the nodes carry out a request of a process"
+	hear            what = "a process hears an answer"
+	hearNews        what = "a process hears a message"
+	loseNews        what = "a process misses a message"
+	act             what = "a call looks"
+	unlock          what = "a call unlocks"
+	giveUp          what = "a call gives up"
+	turnAway        what = "a call is turned away"
+	listen          what = "a process listens"
+	strangerUnlocks what = "the stranger unlocks"
+	endTurn         what = "a turn of a process ends"
+	pass            what = "time passes"
 )
 
 // moves are what may happen.
@@ -420,25 +420,11 @@ func search(l limits) (story []string, states int) {
 	return nil, len(visits)
 }
 
-var names = [...]string{
-	begin: "call %d begins", carry: "the nodes carry out a request of process %d", hear: "process %d hears an answer",
-	hearNews: "process %d hears a message", loseNews: "process %d misses a message", act: "call %d looks",
-	unlock: "call %d unlocks", turnAway: "call %d is turned away", giveUp: "call %d gives up", listen: "process %d listens",
-	strangerUnlocks: "the stranger unlocks", endTurn: "a turn of process %d ends", pass: "time passes",
-}
-
 func tell(l limits, moves []move, why string) (story []string) {
 	w := newWorld(l)
 	for i, m := range moves {
-		line := names[m.what]
-		if strings.Contains(line, "%d") {
-			line = fmt.Sprintf(line, m.who)
-		}
-		if m.what == carry {
-			line += ": " + w.procs[m.who].out[0].String()
-		}
 		w.does(m)
-		story = append(story, fmt.Sprintf("%d. %-70s %v", i+1, line, w.now))
+		story = append(story, fmt.Sprintf("%d. %+v, at %v", i+1, m, w.now))
 	}
 	return append(story, "Then: "+why+".")
 }
