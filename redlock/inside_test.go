@@ -167,10 +167,10 @@ func TestRoundWithdrawsARequestThatWaitsThoughOthersAreAskedAgain(t *testing.T) 
 }
 
 // newClaim makes a claim of a Redlock with so many nodes.
-func newClaim(resources []string, keys []any, owner string, ttl time.Duration, nodes int) *claim {
+func newClaim(resources []string, keys []any, ttl time.Duration, nodes int) *claim {
 	r := &core{nodes: make([]*link.Link, nodes)}
 	le, _ := r.terms(ttl, &options{})
-	return r.newClaim(&target{resources: resources, keys: keys}, owner, le)
+	return r.newClaim(&target{resources: resources, keys: keys}, "", le)
 }
 
 // A timer that is late looks first at what has arrived; then the vote says that it was this process that stood still.
@@ -179,7 +179,7 @@ func TestRoundWhoseTimerIsLateLooksFirst(t *testing.T) {
 		r := newRedlock(t, c)
 		warm(t, r)
 		ask := func() *round {
-			cl := newClaim([]string{"a"}, []any{"a"}, "", time.Minute, 3)
+			cl := newClaim([]string{"a"}, []any{"a"}, time.Minute, 3)
 			rd := r.newRound(t.Context(), cl, lockCommand(cl), lease.Locking, 1)
 			rd.rules.Start = time.Now()
 			rd.ask(250 * time.Millisecond)

@@ -64,7 +64,7 @@ func TestScriptlessAnswersOfALockRequest(t *testing.T) {
 // for the same claim, and after claims of other calls have come and gone.
 func TestScriptArgumentsOfALockRequestStayWhatTheyAre(t *testing.T) {
 	for _, fenced := range []bool{false, true} {
-		c := newClaim([]string{"a"}, []any{"a"}, "", time.Minute, 3)
+		c := newClaim([]string{"a"}, []any{"a"}, time.Minute, 3)
 		want := []any{c.token(), int64(60_000)}
 		if fenced {
 			c.addCounters()
@@ -80,7 +80,7 @@ func TestScriptArgumentsOfALockRequestStayWhatTheyAre(t *testing.T) {
 		later := time.Now().Add(time.Second)
 		c.keptUntil.Store(&later)
 		_, _ = c.Release(time.Now(), false)
-		other := newClaim([]string{"a"}, []any{"a"}, "", time.Hour, 3)
+		other := newClaim([]string{"a"}, []any{"a"}, time.Hour, 3)
 		other.addCounters()
 		other.askFence(time.UnixMicro(6), time.Minute, false)
 		require.Equal(t, want, lock.Args)
@@ -200,7 +200,7 @@ func newServerTwin(t *testing.T, n *testcluster.Node, resources int, fenced bool
 			}
 		}
 		for range 2 {
-			c := newClaim(names, keys, "", time.Hour, 1)
+			c := newClaim(names, keys, time.Hour, 1)
 			if fenced {
 				c.addCounters()
 				c.askFence(time.UnixMicro(0), 10000*time.Hour, true)
