@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -32,6 +33,10 @@ func (t *tool) listCommand() *cobra.Command {
 		}
 		if len(args) == 1 {
 			pattern = args[0]
+		}
+		// A server takes what is not closed for closed at the end, and lists less than was meant.
+		if _, err := path.Match(pattern, ""); err != nil || pattern == "" {
+			return usagef(`PATTERN %q is malformed: close each [ with a ], and put \ before a character that is meant as it is`, pattern)
 		}
 		return t.onNodes(nil, func(peers []*peer, _ stored.Keys) error { return t.list(cmd.Context(), peers, pattern) })
 	}
