@@ -100,7 +100,7 @@ func TestErrorOfDoTellsItsOwnFailureFromItsFunctions(t *testing.T) {
 		// Other errors are the very ones that the function has returned.
 		require.Equal(t, assert.AnError, r.Do(t.Context(), []string{"a"}, ttl, func(context.Context, *redlock.Lock) error { return assert.AnError }))
 
-		// The lock was got, but ctx ended before the function was called.
+		// The lock was got, but ctx or the max hold ended before the function was called.
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		for _, n := range c.Nodes {
@@ -108,6 +108,11 @@ func TestErrorOfDoTellsItsOwnFailureFromItsFunctions(t *testing.T) {
 		}
 		err = r.Do(ctx, []string{"b"}, ttl, func(context.Context, *redlock.Lock) error { t.Error("called"); return nil })
 		require.ErrorIs(t, err, context.Canceled)
+		require.ErrorIs(t, err, redlock.ErrNotAcquired)
+		require.NoError(t, c.Slow(time.Millisecond, time.Millisecond))
+		uncalled := func(context.Context, *redlock.Lock) error { t.Error("called"); return nil }
+		err = r.Do(t.Context(), []string{"c"}, ttl, uncalled, redlock.WithMaxHold(time.Millisecond))
+		require.ErrorIs(t, err, redlock.ErrMaxHold)
 		require.ErrorIs(t, err, redlock.ErrNotAcquired)
 	})
 }

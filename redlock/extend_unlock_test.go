@@ -71,6 +71,17 @@ func TestExtendOfALockThatAQuorumDoesNotKnow(t *testing.T) {
 		for _, n := range c.Nodes[3:] {
 			require.NotEmpty(t, keys(t, n), "an extension deletes nothing")
 		}
+
+		// Nor does one that nobody can tell anything of repair a node.
+		l = lockOnAll(t, r, []string{"b"}, ttl)
+		require.NoError(t, c.Nodes[0].Del("b"))
+		for _, n := range c.Nodes[1:4] {
+			require.NoError(t, n.SetError("ERR out of order"))
+		}
+		require.ErrorIs(t, l.Extend(t.Context(), ttl), redlock.ErrNoQuorum)
+		synctest.Wait()
+		require.NotContains(t, keys(t, c.Nodes[0]), "b")
+		require.NoError(t, c.SetError(""))
 	})
 }
 

@@ -310,6 +310,9 @@ func TestHoldWithMinHoldOutlivesItsHolder(t *testing.T) {
 		start := time.Now()
 		l = tryLock(t, r, []string{"b"}, 3*time.Second, redlock.WithMinHold(d))
 		assert.Equal(t, testkit.Validity(3*time.Second), l.Until().Sub(start))
+		start = time.Now() // An attempt cannot take longer than the ttl, however patient it is.
+		l = tryLock(t, r, []string{"c"}, d, redlock.WithMinHold(d), redlock.WithNodeTimeout(time.Hour))
+		assert.Less(t, l.Until().Sub(start), 2*d)
 	})
 }
 

@@ -318,6 +318,7 @@ func TestPoolHasADatabase(t *testing.T) {
 	}{
 		"database 0":                         {0, own, 0},
 		"a pool that dials another database": {3, own, 3},
+		"the same, with one selected":        {3, selected(4), -1},
 		"named":                              {3, named(3, own), 3},
 		"named, database 0 selected":         {3, named(3, selected(0)), -1},
 		"another one named":                  {3, named(4, own), -1},
