@@ -72,15 +72,7 @@ func ExampleWithWait() {
 	// <nil>
 }
 
-// Between attempts Lock waits for 40 to 60 ms.
-func ExampleWithRetryDelay() {
-	_, err := redlock.New(nodes,
-		redlock.WithRetryDelay(50*time.Millisecond), redlock.WithRetryJitter(10*time.Millisecond))
-	fmt.Println(err)
-	// Output: <nil>
-}
-
-// The jitter is at most the delay.
+// With a delay of 50 ms and a jitter of 10 ms Lock waits for 40 to 60 ms between attempts. The jitter is at most the delay.
 func ExampleWithRetryJitter() {
 	_, err := redlock.New(nodes, redlock.WithRetryDelay(50*time.Millisecond), redlock.WithRetryJitter(time.Second))
 	fmt.Println(err)
@@ -153,23 +145,11 @@ func ExampleWithDriftFactor() {
 	// Output: true
 }
 
-// Nodes in other regions take longer to answer.
-func ExampleWithNodeTimeout() {
-	_, err := redlock.New(nodes, redlock.WithNodeTimeout(time.Second))
-	fmt.Println(err)
-	// Output: <nil>
-}
-
-// And to be connected to, with TLS and a password.
-func ExampleWithConnectTimeout() {
-	_, err := redlock.New(nodes, redlock.WithConnectTimeout(5*time.Second))
-	fmt.Println(err)
-	// Output: <nil>
-}
-
-// The nodes' names may come to lead to other servers: a minute later all connections lead there.
-func ExampleWithConnectionAge() {
-	_, err := redlock.New(nodes, redlock.WithConnectionAge(time.Minute))
+// Nodes in other regions take longer to answer, and to be connected to with TLS. When their names come to lead to other
+// servers, all connections lead there a minute later.
+func ExampleNew_elsewhere() {
+	_, err := redlock.New(nodes,
+		redlock.WithNodeTimeout(time.Second), redlock.WithConnectTimeout(5*time.Second), redlock.WithConnectionAge(time.Minute))
 	fmt.Println(err)
 	// Output: <nil>
 }
