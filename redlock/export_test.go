@@ -44,16 +44,10 @@ const ChannelMark = reservedMark + lines.ChannelMark
 // LineKey is the key of a resource's line.
 func LineKey(resource string) string { return lines.Key("", reservedMark, resource) }
 
-// ReservationKey is the key of a resource's reservation.
-func ReservationKey(resource string) string {
-	return lines.Bell("", reservedMark, resource) + "r"
-}
-
 // Limits.
 const (
 	MaxKeyBytes = maxKeyBytes
 	MaxWait     = maxWait
-	UnknownLife = unknownLife
 )
 
 // Decisions.

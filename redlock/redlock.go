@@ -305,7 +305,7 @@ func init() {
 	settings.Unused = func(l any) { l.(*Lock).claim.keptUntil.Store(nil) }
 	settings.Inside = func(r any) settings.Parts {
 		c := &r.(*Redlock).core
-		return settings.Parts{WallOffset: &c.wallOffset, Clock: c.clock, Line: c.line, Gate: c.admission}
+		return settings.Parts{WallOffset: &c.wallOffset, Line: c.line, Gate: c.admission}
 	}
 	settings.Of = func(r any) settings.Settings {
 		o := &r.(*Redlock).defaults

@@ -52,23 +52,19 @@ var (
 	rounds         = testkit.Rounds
 	scenario       = testkit.Scenario
 	kinds          = testkit.Kinds
-
-	newPatient = testkit.NewPatient
-	selecting  = testkit.Selecting
-	slowly     = testkit.Slowly
-	adminConn  = testkit.AdminConn
+	newPatient     = testkit.NewPatient
+	selecting      = testkit.Selecting
+	slowly         = testkit.Slowly
+	adminConn      = testkit.AdminConn
 )
 
-type (
-	recorder = testkit.Recorder
-)
+type recorder = testkit.Recorder
 
 const (
-	ttl         = testkit.TTL
-	raceEnabled = testcluster.RaceEnabled
-	patient     = testkit.Patient
-	secret      = testkit.Secret
-	oddOwner    = testkit.OddOwner
+	ttl      = testkit.TTL
+	patient  = testkit.Patient
+	secret   = testkit.Secret
+	oddOwner = testkit.OddOwner
 )
 
 // within returns a context that ends after some time.

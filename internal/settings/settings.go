@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/seed6c881748/redlock/internal/calls"
-	"github.com/seed6c881748/redlock/internal/clockwatch"
 )
 
 // Settings are what a check of the nodes depends on.
@@ -40,7 +39,6 @@ var Use func(lock any)
 // Parts of a Redlock.
 type Parts struct {
 	WallOffset *atomic.Int64 // added to the wall clock, in ns
-	Clock      *clockwatch.Clock
 	Line       *calls.Line
 	Gate       *calls.Gate
 }

@@ -48,7 +48,6 @@ type faults struct {
 
 	lagShare float64       // of the chunks,
 	lag      time.Duration // which are that much later
-	connect  time.Duration // how much later a connection's first request is
 
 	slow throttle
 }
@@ -208,12 +207,6 @@ func (p *Proxy) SetDelays(reqMin, reqMax, repMin, repMax time.Duration) {
 // such a chunk is late, too. A share of 0 ends it.
 func (p *Proxy) Lag(share float64, d time.Duration) {
 	p.change(func(f *faults) { f.lagShare, f.lag = share, d })
-}
-
-// SetConnectDelay makes the first bytes of a client's connection later by d, which stands
-// for the round trip of TCP's own handshake.
-func (p *Proxy) SetConnectDelay(d time.Duration) {
-	p.change(func(f *faults) { f.connect = d })
 }
 
 // Throttle has each direction of a connection store what comes, and forward up to so many bytes at a time:

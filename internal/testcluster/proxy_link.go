@@ -24,7 +24,6 @@ type link struct {
 	// The rest is guarded by the proxy's lock.
 	server   net.Conn // Nil until dialled.
 	req, rep lane
-	begun    bool // A request has come.
 	gone     bool // The client's side has ended.
 	holed    bool // Bytes were lost, so nothing may be delivered any more.
 }
@@ -148,21 +147,11 @@ func (l *link) accept(ln *lane, data []byte, drop bool) {
 	if ln == &l.rep {
 		delay = l.p.faults.rep
 	}
-	ln.push(data, delay, l.extra(ln))
-}
-
-// extra is what delays a chunk besides its lane's delay. It is called with the proxy's
-// lock held.
-func (l *link) extra(ln *lane) (d time.Duration) {
-	f := &l.p.faults
-	if ln == &l.req && !l.begun {
-		l.begun = true
-		d = f.connect
+	var lag time.Duration
+	if f := &l.p.faults; f.lagShare > 0 && ln.rng.Float64() < f.lagShare {
+		lag = f.lag
 	}
-	if f.lagShare > 0 && ln.rng.Float64() < f.lagShare {
-		d += f.lag
-	}
-	return d
+	ln.push(data, delay, lag)
 }
 
 // writeRequests delivers requests until none will come, and then hangs up.

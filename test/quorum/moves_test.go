@@ -51,7 +51,6 @@ const (
 	reserving
 	lying
 	doubled // and once more later
-	lastWay
 )
 
 // moves appends what may happen.

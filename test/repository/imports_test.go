@@ -36,7 +36,7 @@ var mayImport = map[string][]string{
 	"internal/node":       {"internal/brief"},
 	"internal/quarantine": {"internal/brief", "internal/conn", "internal/link", "internal/node"},
 	"internal/sets":       {"internal/tokens"},
-	"internal/settings":   {"internal/calls", "internal/clockwatch"},
+	"internal/settings":   {"internal/calls"},
 	"internal/tokens":     {"internal/brief"},
 	"internal/waiting":    {"internal/admission"},
 	"redlock": {

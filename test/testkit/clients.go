@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/calls"
-	"github.com/seed6c881748/redlock/internal/clockwatch"
 	"github.com/seed6c881748/redlock/internal/conn"
 	"github.com/seed6c881748/redlock/internal/settings"
 	"github.com/seed6c881748/redlock/internal/testcluster"
@@ -229,23 +228,15 @@ func AllUp(r *redlock.Redlock) bool {
 	return true
 }
 
-// The four things from inside that these tests need, and users do not.
+// The three things from inside that these tests need, and users do not.
 
 // WallOffset is added to a Redlock's wall clock: the jumps and differences that the clock of a
 // test does not have.
 func WallOffset(r *redlock.Redlock) *atomic.Int64 { return settings.Inside(r).WallOffset }
 
-// ClockOf returns what says by how much a Redlock's monotonic clock is behind.
-func ClockOf(r *redlock.Redlock) *clockwatch.Clock {
-	return settings.Inside(r).Clock
-}
-
-// LineOf returns those who wait in this process.
-func LineOf(r *redlock.Redlock) *calls.Line { return settings.Inside(r).Line }
-
-// WaitersOf returns of how many resources something is known there, and how many wait.
+// WaitersOf returns of how many resources something is known in this process, and how many wait.
 func WaitersOf(r *redlock.Redlock) (resources, waiters int) {
-	LineOf(r).Do(func(q *waiting.Queue, _ time.Time) { resources, waiters = q.Len() })
+	settings.Inside(r).Line.Do(func(q *waiting.Queue, _ time.Time) { resources, waiters = q.Len() })
 	return resources, waiters
 }
 

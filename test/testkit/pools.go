@@ -30,12 +30,6 @@ func DeafPool(n *testcluster.Node) *redis.Pool {
 	}
 }
 
-// Dialler returns a Dial without contexts and, unless opts have any, without
-// timeouts.
-func Dialler(n *testcluster.Node, opts ...redis.DialOption) func() (redis.Conn, error) {
-	return func() (redis.Conn, error) { return redis.Dial("tcp", n.Addr(), opts...) }
-}
-
 // Selecting is what an application does to a connection of the pool.
 func Selecting(t *testing.T, p *redis.Pool, database int) {
 	t.Helper()
