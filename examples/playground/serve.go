@@ -8,8 +8,6 @@ import (
 	"io/fs"
 	"net/http"
 	"time"
-
-	"github.com/seed6c881748/redlock/internal/pages"
 )
 
 //go:embed page
@@ -28,15 +26,13 @@ func (p *playground) handler() http.Handler {
 	if err != nil {
 		panic(err) // It is embedded.
 	}
+	static := http.FileServerFS(page)
 	mux := http.NewServeMux()
-	for pattern, of := range map[string]fs.FS{"GET /": page, "GET /common.css": pages.Files, "GET /common.js": pages.Files} {
-		static := http.FileServerFS(of)
-		mux.HandleFunc(pattern, func(w http.ResponseWriter, req *http.Request) {
-			w.Header().Set("Content-Security-Policy", security)
-			w.Header().Set("Cache-Control", "no-store")
-			static.ServeHTTP(w, req)
-		})
-	}
+	mux.HandleFunc("GET /", func(w http.ResponseWriter, req *http.Request) {
+		w.Header().Set("Content-Security-Policy", security)
+		w.Header().Set("Cache-Control", "no-store")
+		static.ServeHTTP(w, req)
+	})
 	mux.HandleFunc("GET /events", p.events)
 	mux.HandleFunc("POST /do", p.serveDo)
 	return http.NewCrossOriginProtection().Handler(mux) // Other sites' pages may press no buttons.

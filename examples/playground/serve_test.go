@@ -41,7 +41,7 @@ func TestServe(t *testing.T) {
 			require.Equal(t, http.StatusNoContent, request(t, http.MethodPost, address+"/do?what=kill+3", "").StatusCode)
 		}
 	}
-	for _, file := range []string{"/", "/page.js", "/lanes.js", "/style.css", "/common.js", "/common.css"} {
+	for _, file := range []string{"/", "/page.js", "/lanes.js", "/style.css"} {
 		page := request(t, http.MethodGet, address+file, "")
 		assert.Equal(t, http.StatusOK, page.StatusCode, file)
 		assert.Contains(t, page.Header.Get("Content-Security-Policy"), "default-src 'none'")
