@@ -10,7 +10,7 @@ import (
 
 // A mutant is one deliberate fault in the code.
 type mutant struct {
-	Name, What string // area/slug; what is wrong with the code, as docs/generated/mutants.md says it
+	Name, What string // area/slug; what is wrong with the code
 	Tests      []tests
 	Env        []string
 	about      map[string]string // by key, what else it says: module, subset, timeout, ...
