@@ -305,9 +305,9 @@ func TestUnlockCleansUpUnknownOutcomesBeforeAnythingElse(t *testing.T) {
 		proxy.Reset()
 		synctest.Wait()
 		requireNoKeys(t, c)
-		for _, e := range rec.TakeOf(redlock.EventNodeCleaned) {
-			assert.Equal(t, []int{1, 1}, []int{e.Unknown, e.Cleaned})
-		}
+		cleaned := rec.TakeOf(redlock.EventNodeCleaned)
+		require.Len(t, cleaned, 1)
+		assert.Equal(t, []int{1, 1}, []int{cleaned[0].Unknown, cleaned[0].Cleaned})
 		// The scripts, then the release, and no other request.
 		asked := strings.Join(commands, " ")
 		assert.Regexp(t, "SCRIPT .* EVALSHA$", asked)

@@ -206,11 +206,16 @@ func TestObserverEnds(t *testing.T) {
 		_, open := <-o
 		require.False(t, open)
 
-		for _, none := range []*election.Election{e, new(election.Election), process(t, c)} {
-			for _, last = range none.Observe(nil) { //nolint:staticcheck // That is what is tested.
-				require.Error(t, last)
+		for _, none := range []*election.Election{e, new(election.Election)} {
+			last = nil
+			for _, last = range none.Observe(t.Context()) {
 			}
+			require.Error(t, last)
 		}
+		last = nil
+		for _, last = range process(t, c).Observe(nil) { //nolint:staticcheck // That is what is tested.
+		}
+		require.ErrorContains(t, last, "nil context")
 	})
 }
 

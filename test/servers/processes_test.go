@@ -141,14 +141,14 @@ func (c *constituency) hear(name, line string) {
 		return
 	}
 	i, found := slices.BinarySearchFunc(c.reigns, fence, func(r reign, fence int64) int { return int(r.fence - fence) })
-	if !found {
-		c.reigns = slices.Insert(c.reigns, i, reign{name: name, fence: fence})
-	}
-	r := &c.reigns[i]
-	if nanos, err := strconv.ParseInt(what, 10, 64); err != nil {
-		r.how = what
-	} else if r.last = time.Unix(0, nanos); !found {
-		r.first = r.last
+	nanos, err := strconv.ParseInt(what, 10, 64)
+	switch at := time.Unix(0, nanos); {
+	case err == nil && !found:
+		c.reigns = slices.Insert(c.reigns, i, reign{name: name, fence: fence, first: at, last: at})
+	case err == nil:
+		c.reigns[i].last = at
+	case found: // Or it was over before its process could say that it led.
+		c.reigns[i].how = what
 	}
 }
 

@@ -23,7 +23,7 @@ import (
 //	node_test.go        nodes: what they store and what they lose, their faults
 //	requests_test.go    what reaches nodes; requests that come late or again
 //	client_test.go      clients, and how they are closed; clocks, and machines that sleep
-//	caller_test.go      goroutines that use a client: Lock, Extend, Unlock; what errors and events say of the votes
+//	caller_test.go      goroutines that use a client: Lock, Extend, Unlock; what errors say
 //	lock_test.go        locks with their history: overlaps and fences
 //
 // A profile is a function that makes a cluster, opens clients, starts what happens, and
