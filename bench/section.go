@@ -10,7 +10,7 @@ import (
 	"github.com/seed6c881748/redlock/test/tables"
 )
 
-// A section is what one part reports. The part hands over its tables, notes and plots as
+// A section is what one part reports. The part hands over its tables and plots as
 // soon as it has them. They are printed at once, and kept for the document, which they
 // go into when the part has succeeded.
 type section struct {
@@ -18,7 +18,7 @@ type section struct {
 	out    io.Writer
 	tables int               // that are kept
 	shown  []string          // plots as they stand in the document
-	texts  []string          // tables and notes, too
+	texts  []string          // tables
 	files  map[string][]byte // of the plots
 }
 
@@ -53,8 +53,8 @@ func (s *section) plot(name string, c chart) error {
 	return nil
 }
 
-// markdown returns the section as it stands in the document: the plots, the tables and
-// notes, and what all this was measured with.
+// markdown returns the section as it stands in the document: the plots, the tables, and what
+// all this was measured with.
 func (s *section) markdown(measuredWith string) string {
 	var b strings.Builder
 	for _, text := range append(s.shown, s.texts...) {
