@@ -137,14 +137,14 @@ func TestConnectHandshakeTakesOneRoundTrip(t *testing.T) {
 	})
 }
 
-// movable is a node whose address leads to the second of two servers once moved.
-func movable(moved *atomic.Bool, from, to *testcluster.Node) redlock.Pool {
-	name := dialerOf(from)
+// movable is a node whose address leads to the second of the servers once moved.
+func movable(moved *atomic.Bool, c *testcluster.Cluster) redlock.Pool {
+	name := dialerOf(c.Nodes[0])
 	name.Dial = func(ctx context.Context, _, _ string) (net.Conn, error) {
 		if moved.Load() {
-			return to.Dial(ctx)
+			return c.Nodes[1].Dial(ctx)
 		}
-		return from.Dial(ctx)
+		return c.Nodes[0].Dial(ctx)
 	}
 	return name
 }

@@ -142,7 +142,7 @@ func TestConnectionAgeWithAnOldServerThatIsSilent(t *testing.T) {
 		runInBubble(t, silence.String(), 2, func(t *testing.T, c *testcluster.Cluster) {
 			var moved atomic.Bool
 			var rec recorder
-			r := newOver(t, []redlock.Node{{Name: "a", Pool: movable(&moved, c.Nodes[0], c.Nodes[1])}},
+			r := newOver(t, []redlock.Node{{Name: "a", Pool: movable(&moved, c)}},
 				redlock.WithConnectionAge(0), redlock.WithHook(rec.Hook))
 			warm(t, r)
 			held := tryLock(t, r, []string{"held"}, time.Hour)
@@ -213,7 +213,7 @@ func TestConnectionAgeChangesOneNodeAtATime(t *testing.T) {
 func TestConnectionAgeMovesTheSubscription(t *testing.T) {
 	inBubble(t, 2, func(t *testing.T, c *testcluster.Cluster) {
 		var moved atomic.Bool
-		pool := keeping(t, movable(&moved, c.Nodes[0], c.Nodes[1]), 5)
+		pool := keeping(t, movable(&moved, c), 5)
 		r := newOver(t, []redlock.Node{{Name: "a", Pool: pool}}, redlock.WithConnectionAge(0))
 		held := tryLock(t, r, []string{"a"}, time.Hour)
 		w := startLock(t, r, []string{"a"}, redlock.WithRetryDelay(10*time.Second), redlock.WithRetryJitter(0))
@@ -236,7 +236,7 @@ func TestConnectionAgeMovesTheSubscription(t *testing.T) {
 func TestConnectionAgeLeavesNoOldConnectionInThePool(t *testing.T) {
 	inBubble(t, 2, func(t *testing.T, c *testcluster.Cluster) {
 		var moved atomic.Bool
-		pool := keeping(t, movable(&moved, c.Nodes[0], c.Nodes[1]), 0)
+		pool := keeping(t, movable(&moved, c), 0)
 		r := newOver(t, []redlock.Node{{Name: "a", Pool: pool}}, redlock.WithConnectionAge(0))
 		warm(t, r)
 		moved.Store(true)
@@ -254,7 +254,7 @@ func TestConnectionAgeLeavesNoOldConnectionInThePool(t *testing.T) {
 func TestConnectionAgeEndsWithTheOldConnection(t *testing.T) {
 	inBubble(t, 2, func(t *testing.T, c *testcluster.Cluster) {
 		var moved atomic.Bool
-		r := newOver(t, []redlock.Node{{Name: "a", Pool: movable(&moved, c.Nodes[0], c.Nodes[1])}}, redlock.WithConnectionAge(0))
+		r := newOver(t, []redlock.Node{{Name: "a", Pool: movable(&moved, c)}}, redlock.WithConnectionAge(0))
 		warm(t, r)
 		moved.Store(true)
 		require.NoError(t, c.Nodes[1].Hang())

@@ -37,7 +37,7 @@ onload = () => setTimeout(() => {
 func TestPageInABrowser(t *testing.T) {
 	chromium := testkit.Chromium(t)
 	c := testcluster.RunEmbedded(t, 5)
-	r, _ := busy(t, c, script)
+	r, _ := busy(t, c)
 	page := redlockhttp.Handler(r)
 	looks := make(chan struct{}, 1000)
 	url := serve(t, harness, http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {

@@ -49,9 +49,9 @@ func newRedlock(t *testing.T, c *testcluster.Cluster, opts ...redlock.Option) *r
 const script = `<script>alert("x")</script>`
 
 // busy has a Redlock in a state in which there is something of everything to see: a node that is down,
-// locks with and without extensions and fences, one of them on the resource, calls that wait, and a
+// locks with and without extensions and fences, one of them on a script, calls that wait, and a
 // lock that was lost. It returns the tokens that must not be seen.
-func busy(t *testing.T, c *testcluster.Cluster, resource string) (r *redlock.Redlock, tokens []string) {
+func busy(t *testing.T, c *testcluster.Cluster) (r *redlock.Redlock, tokens []string) {
 	t.Helper()
 	r = newRedlock(t, c, redlock.WithOwner("billing-7f9c/42"), redlock.WithNodeTimeout(5*time.Second), redlock.WithRetryCount(-1))
 	other := newRedlock(t, c, redlock.WithOwner("billing-2b1d/17"), redlock.WithNodeTimeout(5*time.Second))
@@ -66,7 +66,7 @@ func busy(t *testing.T, c *testcluster.Cluster, resource string) (r *redlock.Red
 	kept.KeepAlive(t.Context())
 	t.Cleanup(func() { _ = kept.Unlock(context.Background()) }) // Close waits for it.
 	take(r, 90*time.Second, nil, "invoice:2026-11-4711")
-	take(r, time.Hour, nil, "account:7", "account:12", "account:9", "account:31", "account:77", resource)
+	take(r, time.Hour, nil, "account:7", "account:12", "account:9", "account:31", "account:77", script)
 	take(other, time.Hour, nil, "mail-queue")
 	for _, n := range c.Nodes { // Or one that it has not reached yet could name a call that waits as the holder.
 		require.Eventually(t, func() bool {
@@ -144,7 +144,7 @@ func state(t *testing.T, h http.Handler) (s redlockhttp.State) {
 func TestStateHasWhatIsGoingOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := testcluster.RunBubble(t, 5)
-		r, _ := busy(t, c, script)
+		r, _ := busy(t, c)
 		s := state(t, redlockhttp.Handler(r))
 		assert.Equal(t, 3, s.Need)
 		assert.Equal(t, 4, s.Up)
@@ -191,7 +191,7 @@ func TestStateHasWhatIsGoingOn(t *testing.T) {
 // Whatever the page shows, a token would let its reader release the lock. Names do not become markup.
 func TestNoTokenAndNoMarkup(t *testing.T) {
 	c := testcluster.RunEmbedded(t, 3)
-	r, tokens := busy(t, c, script)
+	r, tokens := busy(t, c)
 	h := redlockhttp.Handler(r)
 	for _, path := range []string{"/", "/?format=json"} {
 		_, body := get(t, h, http.MethodGet, path)

@@ -33,7 +33,7 @@ func Example() {
 
 // Which of the permits are held now, in all processes.
 func ExampleSlots() {
-	s := newSemaphoreOf("printer", 2)
+	s := newSemaphoreOf("printer")
 	p, err := s.Acquire(ctx)
 	if err != nil {
 		log.Fatal(err)
@@ -51,7 +51,7 @@ func ExampleSlots() {
 
 // What only makes sense at once is not waited for.
 func ExampleSemaphore_TryAcquire() {
-	s := newSemaphoreOf("previews", 2)
+	s := newSemaphoreOf("previews")
 	for range 3 {
 		p, err := s.TryAcquire(ctx)
 		switch {
@@ -72,7 +72,7 @@ func ExampleSemaphore_TryAcquire() {
 
 // A permit may be kept beyond a function.
 func ExamplePermit_KeepAlive() {
-	s := newSemaphoreOf("streams", 2)
+	s := newSemaphoreOf("streams")
 	p, err := s.Acquire(ctx)
 	if err != nil {
 		log.Fatal(err)
@@ -95,8 +95,9 @@ var (
 	r   = redlocktest.New(&testkit.ExampleTB{}, 3, redlock.WithNodeTimeout(10*time.Second)).Redlock
 )
 
-func newSemaphoreOf(name string, k int) *semaphore.Semaphore {
-	s, err := semaphore.New(r, name, k, 10*time.Second)
+// newSemaphoreOf returns one with two permits.
+func newSemaphoreOf(name string) *semaphore.Semaphore {
+	s, err := semaphore.New(r, name, 2, 10*time.Second)
 	if err != nil {
 		log.Fatal(err)
 	}
