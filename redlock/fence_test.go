@@ -2,6 +2,7 @@ package redlock_test
 
 import (
 	"runtime"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -197,14 +198,22 @@ func TestFenceCounterThatIsNoneOrAtItsEndGrantsNothing(t *testing.T) {
 	})
 }
 
-func raiseMark() string { return redlock.RaiseScript.Hash.(string) }
+// onRaise has fn called before a node raises a counter.
+func onRaise(t *testing.T, n *testcluster.Node, fn func()) {
+	t.Helper()
+	require.NoError(t, n.OnCommand(func(_ string, args []string) {
+		if slices.Contains(args, redlock.RaiseScript.Hash.(string)) {
+			fn()
+		}
+	}))
+}
 
 // A raise that finds another's key, or none, does not count, and the lock is not got.
 func TestFenceRaiseNeedsTheToken(t *testing.T) {
 	withFences(t, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		base := countAhead(t, c, 0, 0, 10)
 		require.NoError(t, c.Nodes[0].Set("x", "another", time.Hour))
-		onScript(t, c.Nodes[1], raiseMark(), func() { assert.NoError(t, c.Nodes[1].Del("x")) })
+		onRaise(t, c.Nodes[1], func() { assert.NoError(t, c.Nodes[1].Del("x")) })
 		err := refusal(t, redlock.ErrTaken, r, []string{"x"}, ttl)
 		qe := quorumError(t, err)
 		assert.Equal(t, redlock.OpLock, qe.Op)
@@ -224,7 +233,7 @@ func TestFenceRaiseEnds(t *testing.T) {
 	withFences(t, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		countAhead(t, c, 0, 10, 20)
 		for _, n := range c.Nodes {
-			onScript(t, n, raiseMark(), func() { time.Sleep(300 * time.Millisecond) })
+			onRaise(t, n, func() { time.Sleep(300 * time.Millisecond) })
 		}
 		start := time.Now()
 		refused(t, redlock.ErrNoQuorum, r, []string{"x"}, ttl)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -132,16 +131,6 @@ func isLockRequest(cmd string, args []string) bool {
 	return cmd == "SET" || slices.ContainsFunc([]*node.Script{
 		redlock.LockScript, redlock.FencedLockScript, redlock.QueueScript,
 	}, func(s *node.Script) bool { return len(args) > 0 && args[0] == s.Hash })
-}
-
-// onScript has fn called before a node runs a script whose arguments include mark.
-func onScript(t *testing.T, n *testcluster.Node, mark string, fn func()) {
-	t.Helper()
-	require.NoError(t, n.OnCommand(func(cmd string, args []string) {
-		if strings.HasPrefix(cmd, "EVAL") && strings.Contains(strings.Join(args, " "), mark) {
-			fn()
-		}
-	}))
 }
 
 // countCommands counts, from now on, what nodes are sent: the commands of a name, the calls of

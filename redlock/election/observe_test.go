@@ -206,16 +206,14 @@ func TestObserverEnds(t *testing.T) {
 		_, open := <-o
 		require.False(t, open)
 
-		for _, none := range []*election.Election{e, new(election.Election)} {
-			last = nil
-			for _, last = range none.Observe(t.Context()) {
+		end := func(ctx context.Context, e *election.Election) (last error) {
+			for _, last = range e.Observe(ctx) {
 			}
-			require.Error(t, last)
+			return last
 		}
-		last = nil
-		for _, last = range process(t, c).Observe(nil) { //nolint:staticcheck // That is what is tested.
-		}
-		require.ErrorContains(t, last, "nil context")
+		require.ErrorIs(t, end(t.Context(), e), redlock.ErrClosed)
+		require.Error(t, end(t.Context(), new(election.Election)))
+		require.ErrorContains(t, end(nil, process(t, c)), "nil context") //nolint:staticcheck // That is what is tested.
 	})
 }
 

@@ -44,11 +44,6 @@ func checkPatiently(t *testing.T, nodes []redlock.Node, opts ...redlock.Option) 
 	return check(t, nodes, append([]redlock.Option{redlock.WithNodeTimeout(testkit.Patient)}, opts...)...)
 }
 
-func await(t *testing.T, what string, done func() bool) {
-	t.Helper()
-	testkit.Await(t, testkit.Patience, what, done)
-}
-
 func TestRunIsBounded(t *testing.T) {
 	for name, act := range map[string]func(*testcluster.Node) error{
 		"hung":       (*testcluster.Node).Hang,

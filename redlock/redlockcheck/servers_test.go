@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
 	"github.com/seed6c881748/redlock/redlock"
+	"github.com/seed6c881748/redlock/test/testkit"
 )
 
 // durable is how a fit server is started.
@@ -37,7 +38,7 @@ func TestRunFindsNothingOnFiveGoodNodes(t *testing.T) {
 		all, err := n.Keys()
 		require.NoError(t, err)
 		require.Empty(t, all)
-		await(t, "the connections are gone", func() bool { return clients(t, n) == 0 })
+		testkit.Await(t, testkit.Patience, "the connections are gone", func() bool { return clients(t, n) == 0 })
 	}
 }
 

@@ -2,13 +2,9 @@ package testkit
 
 import (
 	"bytes"
-	_ "embed"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -47,54 +43,4 @@ func Chromium(t *testing.T) func(t *testing.T, dark bool, args ...string) (dom s
 		}
 		return string(out), console
 	}
-}
-
-// A Harness serves pages, and one that has another in a frame and does there what somebody at a keyboard would.
-type Harness struct {
-	URL string
-
-	mu   sync.Mutex
-	seen []string
-}
-
-//go:embed harness.js
-var harnessScript []byte
-
-// NewHarness serves the harness at /harness; harness.js is what all of them have in common. The picture at its end comes when
-// done is closed, which is what the browser waits for: it is when the harness has told so, unless somebody else does it.
-func NewHarness(t *testing.T, pages http.Handler, harness []byte, done chan struct{}) *Harness {
-	t.Helper()
-	h := &Harness{}
-	mux := http.NewServeMux()
-	mux.Handle("/", pages)
-	mux.HandleFunc("/harness", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(harness) })
-	mux.HandleFunc("/harness.js", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(harnessScript) })
-	mux.HandleFunc("/seen", func(_ http.ResponseWriter, req *http.Request) {
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		if what := req.FormValue("what"); what != "done" {
-			h.seen = append(h.seen, what)
-		} else {
-			close(done)
-		}
-	})
-	mux.HandleFunc("/picture", func(w http.ResponseWriter, req *http.Request) {
-		select {
-		case <-done:
-			w.WriteHeader(http.StatusNoContent)
-		case <-req.Context().Done():
-		}
-	})
-	server := httptest.NewServer(mux)
-	t.Cleanup(server.CloseClientConnections)
-	t.Cleanup(server.Close)
-	h.URL = server.URL + "/harness"
-	return h
-}
-
-// Seen is what the harness has told.
-func (h *Harness) Seen() []string {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.seen
 }
