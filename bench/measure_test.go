@@ -1,26 +1,12 @@
 package main
 
 import (
-	"context"
-	"errors"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed6c881748/redlock/internal/testcluster"
 )
-
-// A fakeWorker fails every other lock.
-type fakeWorker struct{ calls int }
-
-func (w *fakeWorker) Try(context.Context, string) error {
-	if w.calls++; w.calls%2 == 0 {
-		return errors.New("taken")
-	}
-	return nil
-}
-
-func (*fakeWorker) Unlock(context.Context) error { return nil }
 
 // TestMeter: a meter counts what others ask of the servers, and not what it asks itself.
 func TestMeter(t *testing.T) {
@@ -43,32 +29,6 @@ func TestMeter(t *testing.T) {
 		got.cpu = 0
 		require.Equal(t, load{commands: pings, reads: pings, dials: pings}, got, "connections with a command each")
 	}
-}
-
-// TestTakeTurns: every client has its turns in each round, and what it has done is counted. Half of the locks fail.
-func TestTakeTurns(t *testing.T) {
-	c := client{NewWorker: func() worker { return &fakeWorker{} }}
-	s, begun := settings{rounds: 3, blocks: 2, blockSize: 10}, 0
-	r, err := takeTurns(s, []client{c, c}, nil, 1, func() error { begun++; return nil })
-	require.NoError(t, err)
-	require.Equal(t, 1, begun)
-	want := []float64{10, 10, 10}
-	ops := func(t turn) float64 { return float64(t.ops) }
-	for _, turns := range r.turns {
-		require.Equal(t, want, each(turns, ops))
-		require.Equal(t, want, each(turns, func(t turn) float64 { return float64(t.failed) }))
-		require.NotZero(t, turns[0].lock.p99)
-		require.Nil(t, turns[0].timed.lock)
-	}
-	require.Equal(t, []float64{1, 1, 1}, r.ratios(0, 1, ops))
-}
-
-// TestNoLock: a client that never has a lock is an error, not a row of zeros. The locks that
-// it has before the turn do not count.
-func TestNoLock(t *testing.T) {
-	c := client{Name: "a", NewWorker: func() worker { return &fakeWorker{} }}
-	_, err := takeTurns(settings{rounds: 1, blocks: 1, blockSize: 1}, []client{c}, nil, 1, nil)
-	require.ErrorContains(t, err, "a: no lock")
 }
 
 // TestAhead: who is served counts as ahead of those who had waited longer, if they are more than so many, also of

@@ -101,7 +101,7 @@ func ExampleLock_Attempts() {
 	// Output: 1
 }
 
-// An API takes a lock, and the worker that finishes the job releases it.
+// An API takes a lock, and the worker that finishes the job releases it by its token, which is a secret.
 func ExampleRedlock_Release() {
 	lock := locked(r, "report:ada")
 	resources, token, until := lock.Resources(), lock.Token(), lock.Until() // For the queue.
@@ -115,7 +115,6 @@ func ExampleRedlock_Release() {
 	// released: <nil>
 }
 
-// Holder says which lock an inspection, or the vote of a refusal, is about.
 func ExampleLock_Owner() {
 	lock := locked(r, "report:dan", redlock.WithOwner("report/worker-1"))
 	defer lock.Unlock(ctx)
@@ -123,6 +122,7 @@ func ExampleLock_Owner() {
 	// Output: report/worker-1
 }
 
+// Holder says which lock an inspection, or the vote of a refusal, is about.
 func ExampleLock_Holder() {
 	lock := locked(r, "report:carol")
 	defer lock.Unlock(ctx)
@@ -133,17 +133,6 @@ func ExampleLock_Holder() {
 	}
 	fmt.Println(in.Holder == lock.Holder())
 	// Output: true
-}
-
-// The token releases the lock in whatever process: it is a secret.
-func ExampleLock_Token() {
-	lock := locked(r, "report:bob")
-	token := lock.Token()
-	fmt.Println(token == cluster.Holder("report:bob")) // What the nodes store.
-	fmt.Println(other.Release(ctx, []string{"report:bob"}, token))
-	// Output:
-	// true
-	// <nil>
 }
 
 // Who holds a resource, for people.

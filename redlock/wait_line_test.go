@@ -126,6 +126,24 @@ func TestWaitLinePassesOnAReleaseThatTheFirstHasNoUseFor(t *testing.T) {
 	}
 }
 
+// All messages that a process has no use for are passed on, not only the first: the next one
+// does not have to wait for those that are missing.
+func TestWaitLinePassesOnEveryMessage(t *testing.T) {
+	inBubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
+		held := lockElsewhere(t, c, "x", time.Hour)
+		idle := newRedlock(t, c)
+		startLock(t, idle, []string{"x"}, slowly()...).leaves()
+		w := startLock(t, newRedlock(t, c), []string{"x"}, slowly()...)
+		for _, n := range c.Nodes { // As if the one that has gone had not left the lines.
+			do(t, n, "ZADD", redlock.LineKey("x"), 1, redlock.ChannelOf(idle))
+		}
+		released := time.Now()
+		require.NoError(t, held.Unlock(t.Context()))
+		w.got(t)
+		assert.Equal(t, released, w.at)
+	})
+}
+
 // slowDown has every answer take a moment. Without, a call may be refused by a quorum before the
 // last node has been asked, which it is not any more then: it is not in line there.
 func slowDown(t *testing.T, c *testcluster.Cluster) {
