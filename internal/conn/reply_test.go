@@ -85,6 +85,7 @@ func TestAReplyReaderRefusesWhatIsNoReply(t *testing.T) {
 		_, err := r.next()
 		assert.Contains(t, []error{io.EOF, io.ErrUnexpectedEOF}, err, "%q", s)
 	}
+	_, _ = Answer{Reply: []any{"odd"}}.Fields() // Half a pair is no reason to panic.
 }
 
 // What a server announces is not allocated for redigo either.
@@ -153,6 +154,7 @@ func TestErrorsThatEndAConnection(t *testing.T) {
 		require.NoError(t, WrongServer(redis.Error(s)), s)
 	}
 	assert.NoError(t, WrongServer(errors.New("READONLY x")), "not the server's")
+	require.Error(t, (&redigoLink{}).Flush(), "a panic in a user's connection is one of its errors")
 }
 
 // The likely cause comes before the error, which stays what it is.

@@ -114,6 +114,11 @@ func (released) Life() time.Duration { return time.Hour }
 func (released) Keys() []any         { return []any{"a"} }
 func (released) Value() any          { return "token" }
 
+func TestLookWithPlacesThatThereAreNot(t *testing.T) {
+	look := lookTask{releases: make([]*dueRelease, 1), of: []int{0}}
+	assert.Equal(t, []bool{false}, look.found([]any{int64(-1), int64(0), int64(2), int64(1<<32 + 1), "1", nil}))
+}
+
 // What could not be written goes back ahead of what was queued meanwhile, with its counts.
 func TestRequestQueueAppend(t *testing.T) {
 	lock, release := &Request{Task: &Task{Kind: LockRequest}}, &Request{Task: &Task{Kind: Release}}
@@ -165,6 +170,7 @@ func TestResponsiveIsANodeByItsVotes(t *testing.T) {
 		"refused, then a loss":     {[]Outcome{late, refused, {Stance: Gone}, late, late}, false, []string{lateFor3s}},
 		"refused, then no write":   {[]Outcome{late, refused, yes, late, late}, false, []string{lateFor3s}},
 		"refused, then quarantine": {[]Outcome{late, refused, abstains, late, late}, false, []string{lateFor3s}},
+		"no replicas, no write":    {[]Outcome{late, {Err: errors.New("NOREPLICAS few")}, yes, late, late}, false, []string{lateFor3s}},
 		"refused, then a write":    {[]Outcome{late, refused, yes, late, late}, true, nil},
 		"for ever refused":         {[]Outcome{late, refused, late, late, yes, yes, yes, yes, yes}, false, []string{lateFor3s}},
 		"refused, then writes":     {[]Outcome{late, refused, late, late, yes, yes, yes, yes}, true, []string{lateFor3s, "up"}},

@@ -109,6 +109,11 @@ func TestASetSaysAllThatAnotherSays(t *testing.T) {
 	}
 }
 
+func TestTwice(t *testing.T) {
+	assert.Equal(t, []string{"a", "c"}, set(t, "a=1 b=2 c=1 d").Twice())
+	assert.Empty(t, set(t, "a=1 b=1:3600:3").Twice(), "the name b was moved, and is not reached now")
+}
+
 func TestNotesAreReadAsTheyWereWritten(t *testing.T) {
 	s := set(t, "a=1:60:0 b c=3:600:9")
 	s.Label, s.Who, s.Servers[1].Name = "line\nline", "me \"x\"", "é\n"

@@ -196,6 +196,7 @@ func TestFindingsOfOneNode(t *testing.T) {
 			f: good.with("run_id", ""), fit: quarantined,
 			want: set{"quarantine": Unfit, "same-server": Unknown},
 		},
+		"a run that is hidden": {f: good.with("run_id", strings.Repeat("0", 40)), fit: quarantined, want: set{"quarantine": Unfit}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := goodSurvey(goodFacts(0), tt.f, goodFacts(2))
@@ -210,6 +211,9 @@ func TestFindingsOfOneNode(t *testing.T) {
 			requireOnly(t, s.report(), "n1", tt.want)
 		})
 	}
+	s, f := goodSurvey(make([]facts, 3)...), marked(" waits 3 30000 %d", ago(-time.Hour))
+	quarantined(s)
+	assert.Contains(t, s.quarantine(&f).Text, "for another 31s", "its clock was set back")
 }
 
 // The default user may log in or not, with a password or without, and has some rights: what of that is amiss.
@@ -234,6 +238,7 @@ func TestDefaultUser(t *testing.T) {
 		"no rights, quarantine":            {flags: "[off]", aof: "1", quarantine: time.Minute},
 		"a password":                       {flags: "[on]", aof: "1", rights: all},
 		"open":                             {flags: "[on nopass]", aof: "1", rights: all, want: Warning},
+		"open, quarantine":                 {flags: "[on nopass]", aof: "1", rights: all, quarantine: time.Minute, want: Warning},
 		"open to this machine":             {flags: "[on nopass]", aof: "1", rights: all, protected: "yes"},
 		"off without a password":           {flags: "[off nopass]", aof: "1", rights: all},
 		"open, with little to do":          {flags: "[on nopass]", aof: "0", rights: noKeys},

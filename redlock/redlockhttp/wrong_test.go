@@ -148,11 +148,14 @@ func TestAStuckHolderIsWrong(t *testing.T) {
 		hold(other, "nightly-report")
 		hold(r, "own")
 		hold(other, "permits#3")
+		for _, name := range []string{"q", "r", "s", "t"} { // Two more than are shown.
+			hold(r, name)
+		}
 		begun := time.Now() // Of the wait, and of the holders.
-		for i := range 32 {
+		for i := range 36 {
 			name := "nightly-report"
 			if i >= 30 {
-				name = []string{"own", "permits#3"}[i-30]
+				name = []string{"own", "permits#3", "q", "r", "s", "t"}[i-30]
 			}
 			go func() { _, _ = r.Lock(ctx, []string{name}, time.Minute) }()
 		}
@@ -164,6 +167,7 @@ func TestAStuckHolderIsWrong(t *testing.T) {
 		assert.Equal(t, "warning: 31 calls wait for nightly-report, the longest for 20 min: vm3/22242 has held it since "+at+" at least.", onlyText(t, h, "nightly-report"))
 		assert.Regexp(t, "^warning: 1 call waits for own, the longest for 20 min: [0-9a-f]{12}, in this process, has held it since "+at+`\.$`, onlyText(t, h, "own,"))
 		assert.Equal(t, "warning: Calls wait for a permit of permits, the longest for 20 min.", onlyText(t, h, "permits"))
+		assert.Equal(t, "warning: 2 more resources are waited for for longer than 5 min.", onlyText(t, h, "more resources"))
 		s := state(t, h)
 		assert.InDelta(t, 20*60e3, s.Counts.OldestWait, 2e3)
 		for _, w := range s.Waiting {

@@ -315,11 +315,15 @@ func TestTryAcquire(t *testing.T) {
 		}
 		assert.Equal(t, k, r.Stats().Held)
 
+		require.NoError(t, c.SetError("LOADING x"))
+		_, err := s.TryAcquire(t.Context())
+		require.ErrorContains(t, err, `semaphore "jobs": redlock: lock ["jobs#`, "nobody knows whether they are taken")
+		require.NoError(t, c.SetError(""))
 		require.NoError(t, c.Hang())
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 		defer cancel()
 		began := time.Now()
-		_, err := s.TryAcquire(ctx)
+		_, err = s.TryAcquire(ctx)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		assert.Equal(t, 10*time.Millisecond, time.Since(began), "it ends with its context")
 	})
