@@ -6,27 +6,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed6c881748/redlock/proof/chaos/plan"
 	"github.com/seed6c881748/redlock/proof/history"
 )
-
-func TestSoakSamplesEverything(t *testing.T) {
-	needServers(t)
-	t.Parallel()
-	p, err := plan.Draw(1, plan.Soak, 8*time.Second, everything)
-	require.NoError(t, err)
-	events, v := played(t, p)
-	require.True(t, v.OK(), "%s", v)
-	require.NotEmpty(t, p.Faults)
-	for _, f := range figures {
-		s := seriesOf(f.name, events)
-		require.NotEmpty(t, s, f.name)
-		require.GreaterOrEqual(t, min(s[0], s[len(s)-1]), 0.0, f.name)
-	}
-	if err = concludeSoak(events); err != nil {
-		require.ErrorIs(t, err, errGrown, "in so short a run much does")
-	}
-}
 
 // sampled is a run in which one figure grows in one of three processes, and the others are noise.
 func sampled(grown string) (events []history.Event) {
