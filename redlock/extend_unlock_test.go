@@ -87,9 +87,13 @@ func TestExtendOfALockThatAQuorumDoesNotKnow(t *testing.T) {
 
 func TestRepairOfNodesThatLostTheKey(t *testing.T) {
 	withRedlock(t, 5, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
+		require.NoError(t, c.Nodes[4].Stop())
 		l := tryLock(t, r, []string{"a", "b"}, 10*time.Second)
+		require.NoError(t, c.Nodes[4].Restart(true))
 		ctx := l.KeepAlive(t.Context())
-		time.Sleep(time.Second)
+		time.Sleep(5 * time.Second)
+		require.Equal(t, 5, holders(t, c, l))
+		assert.Zero(t, r.Stats().Repaired, "a node that was away has lost nothing")
 		// One node after the other loses its data: more than a quorum in all.
 		for i, n := range c.Nodes {
 			require.NoError(t, n.Stop())

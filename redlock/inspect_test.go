@@ -26,6 +26,7 @@ func TestInspectShowsWhoHoldsAResource(t *testing.T) {
 		time.Sleep(time.Second)
 		require.NoError(t, c.Nodes[0].Stop())
 		require.NoError(t, c.Nodes[1].Del("p:a"))
+		require.NoError(t, c.Nodes[2].Set("p:a", l.Token(), 0)) // Without an end, it outlives the others.
 		time.Sleep(10 * time.Millisecond)
 		in, err := r.Inspect(t.Context(), "a")
 		require.NoError(t, err)
@@ -46,6 +47,8 @@ func TestInspectShowsWhoHoldsAResource(t *testing.T) {
 		assert.Equal(t, "x", in.Nodes[2].TokenStart)
 		assert.Negative(t, in.Nodes[2].TTL)
 		require.ErrorIs(t, in.Nodes[3].Err, redlock.ErrNodeTimeout)
+		_, err = r.Inspect(within(t, time.Millisecond), "a")
+		require.ErrorIs(t, err, context.DeadlineExceeded)
 	})
 }
 

@@ -141,6 +141,16 @@ func TestWhatIsToldOfSetsMayBeOnPurpose(t *testing.T) {
 	})
 }
 
+func TestTwoNodesThatAreOneServerAreTold(t *testing.T) {
+	withSets(t, func(t *testing.T, c *testcluster.Cluster) {
+		to, nodes := new(told), some(c, "abc")
+		nodes[2].Pool = nodes[0].Pool
+		warm(t, newOver(t, nodes, WithHook(to.hook)))
+		time.Sleep(time.Minute)
+		assert.Equal(t, []string{"sets differ - + falsea,c"}, to.all())
+	})
+}
+
 // Who is still connected to the old one is not for long: it hears of it from those who share another node with it.
 func TestANameThatWasMovedIsFollowed(t *testing.T) {
 	withSets(t, func(t *testing.T, c *testcluster.Cluster) {

@@ -51,6 +51,7 @@ func TestTurnPassesALockOn(t *testing.T) {
 		var rec recorder
 		r := newRedlock(t, c, redlock.WithHook(rec.Hook))
 		first := lockInTurn(t, r, redlock.WithOwner("first"))
+		first.Wanted() // Who rests is told of without another look.
 		second := startLock(t, r, []string{"x"}, inTurns(redlock.WithOwner("second"))...)
 		third := startLock(t, r, []string{"x"}, inTurns()...)
 		stored := values(t, c)
