@@ -44,6 +44,7 @@ func TestErrorTexts(t *testing.T) {
 		_, err = r.Lock(ctx, []string{"a"}, ttl)
 		require.EqualError(t, err, `redlock: lock ["a"] (key "p:a"): context deadline exceeded; last attempt: no quorum (0 of 3 nodes said yes, 2 needed; `+
 			`node1: not waited for; node2: not waited for; node3: not waited for)`)
+		assert.Equal(t, `["a" "b" "c" "d" "e" "f" "g" "h" "i" "j"] and 2 more`, named(strings.Split("abcdefghijkl", ""), ""))
 	})
 	inBubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
 		r := newRedlock(t, c)
