@@ -112,17 +112,19 @@ func TestWaitLinePassesOnAReleaseThatTheFirstHasNoUseFor(t *testing.T) {
 		}, 10 * time.Millisecond},
 		"lacks y": {[]string{"x", "y"}, func(*waitingLock, []*testkit.Tap) {}, time.Second},
 	} {
-		runInBubble(t, name, 3, func(t *testing.T, c *testcluster.Cluster) {
-			x := lockElsewhere(t, c, "x", time.Hour)
-			lockElsewhere(t, c, "y", time.Hour)
-			nodes, taps := tapped(c)
-			first := startLock(t, newOver(t, nodes), k.resources, slowly()...)
-			second := startLock(t, newRedlock(t, c), []string{"x"}, slowly()...)
-			k.first(first, taps)
-			synctest.Wait()
-			second.takesOver(t, x, k.within)
-			first.leaves()
-		})
+		for range 5 { // Which node tells whom first is chance.
+			runInBubble(t, name, 3, func(t *testing.T, c *testcluster.Cluster) {
+				x := lockElsewhere(t, c, "x", time.Hour)
+				lockElsewhere(t, c, "y", time.Hour)
+				nodes, taps := tapped(c)
+				first := startLock(t, newOver(t, nodes), k.resources, slowly()...)
+				second := startLock(t, newRedlock(t, c), []string{"x"}, slowly()...)
+				k.first(first, taps)
+				synctest.Wait()
+				second.takesOver(t, x, k.within)
+				first.leaves()
+			})
+		}
 	}
 }
 
@@ -244,7 +246,8 @@ func TestWaitLineEndsAsTakenIfItGaveWay(t *testing.T) {
 // A process that was told of a release, and whose call ends because its attempt was turned away before any node was
 // asked, tells nobody else of it.
 func TestWaitLineTellsTheNextIfItIsTurnedAway(t *testing.T) {
-	for _, turned := range []bool{false, true, true, true, true} { // Whom the nodes tell is chance.
+	for i := range 9 { // Whom the nodes tell is chance.
+		turned := i > 0
 		inBubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 			a, b := newRedlock(t, c), newRedlock(t, c)
 			held := lockElsewhere(t, c, "x", time.Hour)
