@@ -233,7 +233,11 @@ func TestFenceRaiseEnds(t *testing.T) {
 	withFences(t, func(t *testing.T, c *testcluster.Cluster, r *redlock.Redlock) {
 		countAhead(t, c, 0, 10, 20)
 		for _, n := range c.Nodes {
-			onRaise(t, n, func() { time.Sleep(300 * time.Millisecond) })
+			onRaise(t, n, func() {
+				busy, _, _ := redlock.Admission(r).Stats()
+				assert.Zero(t, busy, "a quorum has answered: others may ask")
+				time.Sleep(300 * time.Millisecond)
+			})
 		}
 		start := time.Now()
 		refused(t, redlock.ErrNoQuorum, r, []string{"x"}, ttl)
