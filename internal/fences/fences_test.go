@@ -14,4 +14,5 @@ func TestDecodeTakesNoFenceThatIsNone(t *testing.T) {
 	for fence, stance := range map[int64]node.Stance{-1: node.No, 0: node.No, 1: node.Yes, Max: node.Yes, Max + 1: node.No} {
 		assert.Equal(t, stance, decode(fence).Stance, fence)
 	}
+	assert.Equal(t, node.No, decode([]any{int64(5), int64(6)}).Stance, "none was above it")
 }
