@@ -39,14 +39,6 @@ func ExampleRedlock_Lock() {
 	// Output: locked
 }
 
-// Sorted, and each one once.
-func ExampleLock_Resources() {
-	lock, err := r.Lock(ctx, []string{"b", "a", "b"}, 10*time.Second)
-	fmt.Println(lock.Resources(), err)
-	_ = lock.Unlock(ctx)
-	// Output: [a b] <nil>
-}
-
 // The work gets the time that the lock has.
 func ExampleLock_Until() {
 	lock := locked(r, "seat:4")
