@@ -153,7 +153,7 @@ func TestErrorsThatEndAConnection(t *testing.T) {
 	for _, s := range []string{"LOADING Redis is loading", "MOVED 1 10.0.0.1:6379", "READONLYX y", "ERR READONLY x"} {
 		require.NoError(t, WrongServer(redis.Error(s)), s)
 	}
-	assert.NoError(t, WrongServer(errors.New("READONLY x")), "not the server's")
+	require.NoError(t, WrongServer(errors.New("READONLY x")), "not the server's")
 	require.Error(t, (&redigoLink{}).Flush(), "a panic in a user's connection is one of its errors")
 }
 

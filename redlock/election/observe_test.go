@@ -213,7 +213,7 @@ func TestObserverEnds(t *testing.T) {
 		}
 		require.ErrorIs(t, end(t.Context(), e), redlock.ErrClosed)
 		require.Error(t, end(t.Context(), new(election.Election)))
-		require.ErrorContains(t, end(nil, process(t, c)), "nil context") //nolint:staticcheck // That is what is tested.
+		require.ErrorContains(t, end(nil, process(t, c)), "nil context")
 	})
 }
 
