@@ -274,7 +274,9 @@ func TestRulesNameWhatDoesThemInTheLibrary(t *testing.T) {
 	name := regexp.MustCompile(`([\w./]+\.(?:go|lua))(?:: (\w+))?`)
 	for _, file := range []string{"sets.v", "fence_rules.v", "lease_rules.v"} {
 		head, _, _ := strings.Cut(read(t, file), "*)")
-		for _, m := range name.FindAllStringSubmatch(head, -1) {
+		named := name.FindAllStringSubmatch(head, -1)
+		require.NotEmpty(t, named, file)
+		for _, m := range named {
 			if text := read(t, root, m[1]); strings.HasSuffix(m[1], ".go") {
 				require.Regexp(t, `(?m)^func (\(.*\) )?`+m[2]+`\(`, text, "%s: %s", file, m[1])
 			}

@@ -88,10 +88,6 @@ func (r *run) lasts(f *findings, l *lock, keys []string, c *call) {
 			for _, e := range r.after(site{n, key}, l.began) {
 				if e.Holder == l.holder && e.From <= limit && e.TTL > 0 {
 					slow := int64(float64(max(0, c.begin.At-e.At)) * r.header.Drift) // Its clock may have been, up to the call.
-					// PTTL is in whole ms, and came between two stamps.
-					if e.Op == history.StepFound {
-						slow += 2 * rounding
-					}
 					if last = max(last, e.At+e.TTL+slow); e.Op == history.StepGrant || e.Op == history.StepAsked {
 						first = min(first, e.At+e.TTL)
 					}

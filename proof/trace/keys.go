@@ -46,6 +46,8 @@ type key struct {
 	owner    string // The label in its value.
 	granted  int    // The request that gave it to the holder.
 	from, to int64  // It expires after from and not after to; 0: never.
+
+	asker, askersOwner string // Who asked for it last when it was not known whether it was free.
 }
 
 const ms = int64(time.Millisecond)
@@ -90,6 +92,7 @@ func (k *keys) take(name string, x *key, value string, life int64, free bool) {
 		k.give(name, x, history.StepExtend, holder, owner, life)
 	case is == unknown && free:
 		k.tell(history.StepAsked, name, holder, owner, life)
+		x.asker, x.askersOwner = holder, owner
 		k.lose(name, x)
 	default:
 		k.expired(name, x)
@@ -166,6 +169,8 @@ func (k *keys) expire(name string, life int64) {
 	case unknown:
 		if x.known {
 			k.tell(history.StepAsked, name, x.holder, x.owner, life)
+		} else if k.names(x.asker) { // When it has been read, the call may have returned.
+			k.tell(history.StepAsked, name, x.asker, x.askersOwner, life)
 		}
 		k.lose(name, x)
 	}

@@ -98,6 +98,17 @@ func granted(t *testing.T) *scene {
 	return s
 }
 
+// What came of a request is not known yet, as a server that is out of memory lets nobody read the key; it is extended.
+func TestAnExtensionOfAKeyThatIsNotKnownYet(t *testing.T) {
+	s := newScene()
+	s.does(1000, "SET a x NX PX 100")
+	s.does(1050, "EVALSHA 123 1 a x 200")
+	s.does(1050, ",PEXPIRE a 200")
+	s.does(1060, "EVALSHA 123 1 a y 300") // Of somebody who has not asked for it here.
+	s.does(1060, ",PEXPIRE a 300")
+	s.says(t, "asked a x 100", "asked a x 200")
+}
+
 func TestStepsOfAKey(t *testing.T) {
 	s := newScene()
 	s.knows(t)
