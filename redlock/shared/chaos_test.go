@@ -11,7 +11,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -48,12 +47,7 @@ type stretch struct{ from, to int64 }
 //
 //	SHARED_WRITES=10000 go test -timeout 2h -run TestChaos -v ./redlock/shared
 func TestChaos(t *testing.T) {
-	writes := 20
-	if text := os.Getenv("SHARED_WRITES"); text != "" {
-		var err error
-		writes, err = strconv.Atoi(text)
-		require.NoError(t, err)
-	}
+	writes := testkit.EnvNumber(t, "SHARED_WRITES", 20)
 	c := testcluster.RunServers(t, 5)
 	nodes := make([]redlock.Node, 5)
 	o := order{Readers: 32, Work: 2 * time.Millisecond}
@@ -62,11 +56,7 @@ func TestChaos(t *testing.T) {
 		o.Addrs = append(o.Addrs, n.Addr())
 	}
 	r := testkit.NewPatient(t, nodes, redlock.WithQuarantine(chaosTTL))
-	names := make([]string, len(nodes))
-	for i, n := range nodes {
-		names[i] = n.Name
-	}
-	require.NoError(t, r.Admit(t.Context(), names...))
+	require.NoError(t, r.Admit(t.Context(), o.Addrs...))
 
 	h := &history{t: t, order: o}
 	began := time.Now()
